@@ -20,9 +20,9 @@ use crate::values::{equal, optional, size, to_optional};
 /// The library's functions. Registering about a hundred functions is slow, so it is done once.
 static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// The function that returns the values of a list of optionals.
+/// The name of the method that returns the values of a list of optionals.
 const UNWRAP: &str = "unwrapOpt";
-/// The functions that the library does not have.
+/// The names of the functions that the library does not have.
 const OWN: [&str; 3] = ["dyn", "type", UNWRAP];
 
 const PATTERN_FUNCTIONS: [&str; 3] = ["matches", "find", "findAll"];

@@ -1,4 +1,4 @@
-//! Macros that bind variables and that the library's parser does not expand: those of optionals, of two variables and of sorting, after
+//! The macros that the library's parser does not expand: `optMap`, `optFlatMap`, `sortBy` and those of two variables. They follow
 //! `github.com/google/cel-go/{cel/library.go,ext/comprehensions.go,ext/lists.go}`.
 //!
 //! The parser leaves them as calls. They are evaluated and checked as they are written.

@@ -87,7 +87,7 @@ pub(super) fn prune_metadata_of_defaults(arena: &mut Arena) {
     }
 }
 
-/// Prunes the default of the metadata of an embedded resource, and removes the defaults of unknown fields of it.
+/// Prunes the default of an embedded resource's metadata, and removes the defaults of fields that metadata does not have.
 fn prune_defaults_of_metadata(arena: &mut Arena, NodeId(metadata): NodeId) {
     let node = &mut arena.nodes[metadata as usize];
     if let Some(default) = &mut node.default {

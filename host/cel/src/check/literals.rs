@@ -71,7 +71,7 @@ impl Literals {
     }
 }
 
-/// Returns the type with `dyn` in place of what is not known of it.
+/// Returns the type with `dyn` in place of each type parameter.
 fn without_parameters(ty: Type) -> Type {
     match ty {
         Type::Parameter(_) => Type::Dyn,

@@ -117,7 +117,7 @@ impl Services {
         treatment
     }
 
-    /// Ends the host's process after a service has carried a request out.
+    /// Ends the host's process after a service has carried out a request.
     fn crash_after(&self, index: usize, method: &str, url: &str) {
         {
             let mut state = self.shared.lock();

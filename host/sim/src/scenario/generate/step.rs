@@ -21,9 +21,9 @@ pub enum GeneratedStep {
     AddOwner(ObjectAddress),
     /// Removes the finalizer of another controller from an object that is being deleted.
     RemoveFinalizer(ObjectAddress),
-    /// Writes the status with which an object comes to a stage, as a component of the cluster does.
+    /// Writes the status of a stage to an object, as a component of the cluster does.
     WriteStatus(ObjectAddress, Stage),
-    /// The same for the first object of a resource that has an owner and can come to the stage.
+    /// Writes the status of a stage to the first object of a resource that has an owner and can reach the stage.
     WriteFirstStatus(ResourceType, Stage),
 }
 
