@@ -29,11 +29,20 @@ pub(super) struct Services {
     services: Arc<Mutex<Option<Box<dyn HttpServices>>>>,
 }
 
+/// Counts as a request in flight, also if the plugin gives the request up.
+struct RequestInFlight(Shared);
+
+impl Drop for RequestInFlight {
+    fn drop(&mut self) {
+        self.0.end_request();
+    }
+}
+
 /// What the faults of the plan do to one request.
 #[derive(Default)]
 struct Treatment {
-    /// The request waits until an actor has taken its next step.
-    awaits_step: bool,
+    /// Set if the request waits until an actor has taken its next step.
+    waiting: Option<RequestInFlight>,
     /// The index of the deviation.
     crash_after: Option<usize>,
     loses_answer: bool,
@@ -62,10 +71,9 @@ impl Services {
             return pending().await;
         }
         let treatment = self.treatment(&request);
-        if treatment.awaits_step {
+        if let Some(waiting) = treatment.waiting {
             self.shared.steps_taken().await;
-            let mut state = self.shared.lock();
-            state.in_flight = state.in_flight.saturating_sub(1);
+            drop(waiting);
         }
         if self.shared.lock().crash.is_some() {
             return pending().await;
@@ -103,10 +111,10 @@ impl Services {
                     state.record_deviation(index);
                 }
                 fault if state.apply_to_host(index) => {
-                    if matches!(fault, Fault::TakeStep { .. }) && !treatment.awaits_step {
-                        treatment.awaits_step = true;
+                    if matches!(fault, Fault::TakeStep { .. }) && treatment.waiting.is_none() {
                         state.awaits_steps = true;
                         state.in_flight += 1;
+                        treatment.waiting = Some(RequestInFlight(self.shared.clone()));
                     }
                     self.shared.wake_driver();
                 }
@@ -232,6 +240,17 @@ mod tests {
                 "stories contain the request"
             );
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_the_plugin_gives_up_while_it_waits_for_a_step_is_not_in_flight() {
+        let (shared, services) = services(vec![second_post(Fault::TakeStep { actor: "user".to_owned() })]);
+        assert!(services.send(request("https://cloud/", "x")).await.is_ok());
+        let mut waiting = services.send(request("https://cloud/", "x"));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        assert_eq!(shared.lock().in_flight, 1);
+        drop(waiting);
+        assert_eq!(shared.lock().in_flight, 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -197,6 +197,12 @@ impl Shared {
         }
     }
 
+    /// Notes that a request of a plugin is not in flight any more.
+    pub(super) fn end_request(&self) {
+        let mut state = self.0.state.lock();
+        state.in_flight = state.in_flight.saturating_sub(1);
+    }
+
     /// Waits until the driver has something to do.
     pub(super) async fn woken(&self) {
         self.0.changed.notified().await;
