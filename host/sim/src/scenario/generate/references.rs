@@ -57,6 +57,12 @@ enum Segment {
     Item,
 }
 
+impl Segment {
+    fn is(&self, member: &str) -> bool {
+        matches!(self, Self::Member(name) if name == member)
+    }
+}
+
 /// Returns the object with the text at this place; `None` if there is no room for it. Members that are missing are created only if
 /// `may_create`; labels, annotations and the last member of a path always.
 pub(super) fn with_text(object: &Value, place: &Place, text: &str, may_create: bool) -> Option<Value> {
@@ -69,7 +75,12 @@ pub(super) fn with_text(object: &Value, place: &Place, text: &str, may_create: b
         Place::Annotation(key) => metadata("annotations", key),
         Place::Field(path) => segments(path)?,
     };
-    let is_metadata = path.first() == Some(&Segment::Member("metadata".to_owned()));
+    let is_metadata = path.first().is_some_and(|first| first.is("metadata"));
+    // Other metadata says which object it is, or is the server's.
+    let is_map = path.len() == 3 && path.get(1).is_some_and(|map| map.is("labels") || map.is("annotations"));
+    if is_metadata && !is_map {
+        return None;
+    }
     set(&mut changed, &path, text, may_create || is_metadata).then_some(changed)
 }
 
@@ -169,6 +180,15 @@ mod tests {
         assert_eq!(label, Some(json!({"metadata": {"labels": {"app.io/name": "x"}}})));
         let path = field(&json!({"metadata": {"name": "a"}}), "{.metadata.annotations.owner}", false);
         assert_eq!(path, Some(json!({"metadata": {"name": "a", "annotations": {"owner": "x"}}})));
+    }
+
+    #[test]
+    fn metadata_beside_labels_and_annotations_stays_as_it_is() {
+        let object = json!({"metadata": {"name": "a"}});
+        for path in ["labels", "name", "namespace", "ownerReferences[*].name", "labels.a.b", "finalizers[*]"]
+        {
+            assert_eq!(field(&object, &format!("{{.metadata.{path}}}"), true), None, "{path}");
+        }
     }
 
     #[test]
