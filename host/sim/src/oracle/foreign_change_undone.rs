@@ -1,11 +1,13 @@
 //! *foreign change undone*: a write without a resource version reverts what another client wrote in between, or removes
 //! metadata of somebody else.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::own_changes::{Own, changed_pointers, finalizers, owners};
+use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::run::{Author, RequestEvent};
@@ -18,7 +20,7 @@ pub(super) const DESCRIPTION: Description = Description {
               object, or a label or annotation that the simulation gives to generated objects",
     premise: "A field, finalizer or owner of another client is not the plugin's to change. Resource versions, and patches of the plugin's own \
               fields alone, avoid it. Not judged: fields that the plugin also changes without faults, and, in patches, \
-              those with which it creates objects of the kind; finalizers that it adds to any object, or that objects \
+              those with which it creates objects of the kind; what timers of 30 s or more restore, because a run with faults is longer; finalizers that it adds to any object, or that objects \
               have from their creation and it removes without faults; owners of a kind that it adds, too. A plugin that by agreement removes a \
               finalizer that another controller adds does so by right: switch the oracle off in its scenario.",
 };
@@ -33,11 +35,10 @@ impl Oracle for ForeignChangeUndone {
     }
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
-        // The reference itself is compared with itself: what it shows needs no fault.
-        let own = Own::of(run);
-        let expected = reference.map_or(&own, Reference::own_changes);
+        let changes =
+            Changes { run, reference, own: OnceCell::default(), late_timer_writes: OnceCell::default() };
         let mut foreign =
-            Foreign { own: &own, expected, from_creation: BTreeSet::new(), owners: BTreeSet::new() };
+            Foreign { changes: &changes, from_creation: BTreeSet::new(), owners: BTreeSet::new() };
         let mut judgement = Judgement::without_subject();
         let mut last: BTreeMap<ObjectId, &RequestEvent> = BTreeMap::new();
         for (index, _, request) in run.requests().filter(|(_, _, request)| request.is_effective()) {
@@ -46,7 +47,7 @@ impl Oracle for ForeignChangeUndone {
                     last.get(&request.object_id()).copied().filter(|previous| !previous.is_by_plugin());
                 let undone = previous.and_then(|previous| {
                     judgement.had_subject = true;
-                    undone_field(previous, request, expected)
+                    undone_field(previous, request, &changes)
                 });
                 judgement.had_subject |= foreign.is_subject(request);
                 let id = run.names.canonical_id(&request.object_id());
@@ -75,12 +76,35 @@ impl Oracle for ForeignChangeUndone {
     }
 }
 
+/// What the plugins change. It is computed when it is needed, which is rare.
+struct Changes<'a> {
+    run: &'a RunView<'a>,
+    reference: Option<&'a Reference>,
+    own: OnceCell<Own>,
+    late_timer_writes: OnceCell<BTreeSet<u64>>,
+}
+
+impl Changes<'_> {
+    /// Returns what the plugins change in this run.
+    fn own(&self) -> &Own {
+        self.own.get_or_init(|| Own::of(self.run))
+    }
+
+    /// Returns what they change without faults. The reference itself is compared with itself: what it shows needs no fault.
+    fn expected(&self) -> &Own {
+        self.reference.map_or_else(|| self.own(), Reference::own_changes)
+    }
+
+    /// Whether a long timer of the plugin caused the write.
+    fn is_by_late_timer(&self, write: &RequestEvent) -> bool {
+        let late = || self.late_timer_writes.get_or_init(|| late_timer_writes(self.run));
+        write.reconcile.is_some_and(|reconcile| late().contains(&reconcile))
+    }
+}
+
 /// What belongs to other clients.
 struct Foreign<'a> {
-    /// What the plugins change in this run.
-    own: &'a Own,
-    /// What they change without faults.
-    expected: &'a Own,
+    changes: &'a Changes<'a>,
     /// The resources and finalizers with which other clients create objects. They may be the plugin's: a restored object has them, and so has one that
     /// an earlier process of the host has changed.
     from_creation: BTreeSet<(String, String)>,
@@ -137,8 +161,8 @@ impl Foreign<'_> {
             let kind = (request.resource.clone(), text(owner, "kind"));
             !is_kept(owner)
                 && self.owners.contains(&(request.object_id(), text(owner, "uid")))
-                && !self.own.added_owner_kinds.contains(&kind)
-                && !self.expected.added_owner_kinds.contains(&kind)
+                && !self.changes.own().added_owner_kinds.contains(&kind)
+                && !self.changes.expected().added_owner_kinds.contains(&kind)
         })?;
         let (kind, name) = (text(owner, "kind"), text(owner, "name"));
         Some(format!("the owner {kind} {name}, which another client had added"))
@@ -150,8 +174,8 @@ impl Foreign<'_> {
             let entry = (request.resource.clone(), (*pointer).to_owned());
             value.is_some()
                 && value != newer.pointer(pointer)
-                && !self.own.added_metadata.contains(&entry)
-                && !self.expected.added_metadata.contains(&entry)
+                && !self.changes.own().added_metadata.contains(&entry)
+                && !self.changes.expected().added_metadata.contains(&entry)
         })?;
         Some(format!("or changed {pointer}, which another client had set"))
     }
@@ -163,9 +187,10 @@ impl Foreign<'_> {
         let (before, after) = (finalizers(request.before.as_deref()), finalizers(request.after.as_deref()));
         before.difference(&after).map(|name| (request.resource.clone(), (*name).to_owned())).find_map(
             |pair| {
-                let is_own = self.own.added_finalizers.contains(&pair)
-                    || self.expected.added_finalizers.contains(&pair)
-                    || self.from_creation.contains(&pair) && self.expected.removed_finalizers.contains(&pair);
+                let is_own = self.changes.own().added_finalizers.contains(&pair)
+                    || self.changes.expected().added_finalizers.contains(&pair)
+                    || self.from_creation.contains(&pair)
+                        && self.changes.expected().removed_finalizers.contains(&pair);
                 (!is_own).then_some(pair.1)
             },
         )
@@ -173,7 +198,7 @@ impl Foreign<'_> {
 }
 
 /// Returns a field that another client changed and that the plugin's write restored.
-fn undone_field(previous: &RequestEvent, write: &RequestEvent, expected: &Own) -> Option<String> {
+fn undone_field(previous: &RequestEvent, write: &RequestEvent, changes: &Changes<'_>) -> Option<String> {
     let body = write.body.as_ref()?;
     let has_version = body["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
     if !matches!(write.verb.as_str(), "update" | "patch") || has_version || previous.after != write.before {
@@ -186,11 +211,14 @@ fn undone_field(previous: &RequestEvent, write: &RequestEvent, expected: &Own) -
         let value = older.pointer(pointer);
         // A patch changes what it contains. A plugin may apply a field again and again with which it has created the object.
         let is_meant = write.verb == "update"
-            || value.is_some() && body.pointer(pointer) == value && !expected.created_fields.contains(&field);
+            || value.is_some()
+                && body.pointer(pointer) == value
+                && !changes.expected().created_fields.contains(&field);
         !pointer.starts_with("/status")
             && is_meant
-            && !expected.fields.contains(&field)
+            && !changes.expected().fields.contains(&field)
             && after.pointer(pointer) == value
+            && !changes.is_by_late_timer(write)
     })
 }
 
@@ -199,6 +227,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::run::ReconcileResult;
     use crate::testing::{RunBuilder, judge};
 
     fn run(interferes: bool, version: Option<&str>, finalizers: &[&str]) -> crate::Run {
@@ -268,6 +297,26 @@ mod tests {
             [],
             "it creates such objects with an image"
         );
+    }
+
+    #[test]
+    fn what_a_long_timer_restores_is_due_to_the_length_of_the_run() {
+        let found = |delay: u64| {
+            let mut run = RunBuilder::new();
+            let object = |size: u32| Some(json!({"spec": {"size": size}}));
+            run.actor("user", "create", "deployments.apps", "a/x", object(1));
+            run.start("a/x");
+            run.end(ReconcileResult::Requeue(delay));
+            run.actor("user", "patch", "deployments.apps", "a/x", object(2));
+            run.at(delay);
+            run.start_for("a/x", "requeue");
+            run.write("patch", "deployments.apps", "a/x", object(1)).body = object(1);
+            run.end(ReconcileResult::Ok);
+            let plain = RunBuilder::new().finish();
+            let reference = Reference::new(&plain, &plain);
+            judge(&ForeignChangeUndone, &run.finish(), Some(&reference)).violations.len()
+        };
+        assert_eq!((found(1_000), found(45_000)), (1, 0));
     }
 
     #[test]
