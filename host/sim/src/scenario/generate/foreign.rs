@@ -10,12 +10,18 @@ pub const FOREIGN_METADATA: [&str; 2] = [
 ];
 /// The finalizer.
 pub const FOREIGN_FINALIZER: &str = "simulation.pilothouse.dev/backup";
+
 /// Gives an object a label, an annotation and a finalizer.
 pub(super) fn mark(object: &mut Value) {
     let metadata = &mut object["metadata"];
     metadata["labels"]["simulation.pilothouse.dev/team"] = "blue".into();
     metadata["annotations"]["simulation.pilothouse.dev/contact"] = "blue@example.com".into();
     metadata["finalizers"] = json!([FOREIGN_FINALIZER]);
+}
+
+/// Whether an object has the label and the annotation.
+pub(super) fn is_marked(object: &Value) -> bool {
+    FOREIGN_METADATA.iter().all(|pointer| object.pointer(pointer).is_some())
 }
 
 /// Returns the patch with which the controller that has set the finalizer removes it; `None` as long as the object is not being deleted.

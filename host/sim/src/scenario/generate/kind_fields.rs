@@ -8,6 +8,8 @@ use super::schema::{NOT_WRITTEN, sorted};
 const MAX_DEPTH: usize = 8;
 /// The most fields for one kind.
 const MAX_FIELDS: usize = 20;
+/// The most members of a schema that are searched.
+const MAX_MEMBERS: usize = 20_000;
 
 /// Whether a member is named as one of the kinds, whose names are in lower case.
 pub(super) fn is_kind(member: &str, kinds: &[String]) -> bool {
@@ -19,18 +21,17 @@ pub(super) fn is_kind(member: &str, kinds: &[String]) -> bool {
 /// namespace says where something is, and is none.
 pub(super) fn fields(schema: &Value, kind: &str) -> Vec<String> {
     let kind = kind.to_lowercase();
-    let mut found = Vec::new();
+    let mut search = Search { kind: &kind, path: Vec::new(), left: MAX_MEMBERS, found: Vec::new() };
     if kind != "namespace"
         && let Some(properties) = schema["properties"].as_object()
     {
         for (member, schema) in sorted(properties) {
             if !NOT_WRITTEN.contains(&member.as_str()) {
-                search(schema, member, "", &kind, 0, &mut found);
+                search.member(schema, member);
             }
         }
     }
-    found.truncate(MAX_FIELDS);
-    found.into_iter().map(|path| format!("{{{path}}}")).collect()
+    search.found.into_iter().map(|path| format!("{{{path}}}")).collect()
 }
 
 /// How a member is named.
@@ -41,6 +42,9 @@ enum Form {
     /// `secrets`, `secretNames` or `secretRefs`.
     Several,
 }
+
+/// The items of a list in a JSONPath.
+const ITEMS: &str = "[*]";
 
 impl Form {
     /// Both names are in lower case.
@@ -53,33 +57,59 @@ impl Form {
     }
 }
 
-fn search(schema: &Value, member: &str, parent: &str, kind: &str, depth: usize, found: &mut Vec<String>) {
-    // Such a member cannot be a part of a simple JSONPath.
-    if depth > MAX_DEPTH || !member.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-    {
-        return;
+struct Search<'a> {
+    /// In lower case.
+    kind: &'a str,
+    /// The members that lead to the current one. `[*]` stands for the items of a list.
+    path: Vec<&'a str>,
+    /// How many more members are searched.
+    left: usize,
+    found: Vec<String>,
+}
+
+impl<'a> Search<'a> {
+    fn member(&mut self, schema: &'a Value, member: &'a str) {
+        let depth = self.path.iter().filter(|part| **part != ITEMS).count();
+        // A member with other characters cannot be a part of a simple JSONPath.
+        let is_plain = member.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        if depth > MAX_DEPTH || !is_plain || self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        self.path.push(member);
+        let items = &schema["items"];
+        let name = match Form::of(&member.to_lowercase(), self.kind) {
+            Some(Form::One) => named_text(schema),
+            Some(Form::Several) => named_text(items).map(|name| format!("{ITEMS}{name}")),
+            None => None,
+        };
+        if let Some(name) = name.filter(|_| self.found.len() < MAX_FIELDS) {
+            let members = self
+                .path
+                .iter()
+                .map(|part| if *part == ITEMS { ITEMS.to_owned() } else { format!(".{part}") });
+            self.found.push(members.chain([name]).collect());
+        }
+        self.members_of(schema);
+        self.path.push(ITEMS);
+        self.members_of(items);
+        self.path.pop();
+        self.path.pop();
     }
-    let path = format!("{parent}.{member}");
-    let form = Form::of(&member.to_lowercase(), kind);
-    let items = &schema["items"];
-    match form {
-        Some(Form::One) => found.extend(named_text(schema, &path)),
-        Some(Form::Several) => found.extend(named_text(items, &format!("{path}[*]"))),
-        None => {}
-    }
-    for (schema, path) in [(schema, path.clone()), (items, format!("{path}[*]"))] {
+
+    fn members_of(&mut self, schema: &'a Value) {
         for (member, schema) in schema["properties"].as_object().into_iter().flat_map(sorted) {
-            search(schema, member, &path, kind, depth + 1, found);
+            self.member(schema, member);
         }
     }
 }
 
-/// Returns the path of the text that names an object: the value itself, or its member `name`.
-fn named_text(schema: &Value, path: &str) -> Option<String> {
+/// Returns the rest of the path to the text that names an object: "" for the value itself, or its member `name`.
+fn named_text(schema: &Value) -> Option<String> {
     if schema["type"] == "string" {
-        return Some(path.to_owned());
+        return Some(String::new());
     }
-    (schema["properties"]["name"]["type"] == "string").then(|| format!("{path}.name"))
+    (schema["properties"]["name"]["type"] == "string").then(|| ".name".to_owned())
 }
 
 #[cfg(test)]
@@ -123,6 +153,25 @@ mod tests {
         );
         assert_eq!(found("Namespace"), [""; 0]);
         assert_eq!(found("Zoo"), [""; 0]);
+    }
+
+    #[test]
+    fn a_large_schema_is_searched_in_part() {
+        let text = json!({"type": "string"});
+        let members = |number: usize, name: &str| -> Value {
+            (0..number).map(|index| (format!("{name}{index:05}"), text.clone())).collect()
+        };
+        let object = |members: Value| json!({"type": "object", "properties": members});
+        let many = object(json!({
+            "a": object(members(MAX_MEMBERS, "x")),
+            "secretName": text,
+        }));
+        assert_eq!(fields(&many, "Secret"), [""; 0], "it comes too late");
+        let named: Value =
+            (0..100).map(|index| (format!("o{index:02}"), object(json!({"secret": text})))).collect();
+        assert_eq!(fields(&object(named), "Secret").len(), MAX_FIELDS);
+        let deep = (0..200).fold(json!({"type": "string"}), |schema, _| object(json!({"secret": schema})));
+        assert!(fields(&deep, "Secret").len() <= MAX_FIELDS);
     }
 
     #[test]

@@ -106,10 +106,10 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     let mut problems = Vec::new();
     let mut samples: Vec<(&WatchedKind, Vec<Sample>)> = Vec::new();
     let (owned, watched): (Vec<_>, Vec<_>) =
-        watched.iter().take(MAX_KINDS).partition(|watched| watched.role == Role::Owned);
+        wanted(watched).into_iter().partition(|watched| watched.role == Role::Owned);
     let kinds: Vec<String> =
         owned.iter().chain(&watched).map(|watched| watched.kind.resource.kind.to_lowercase()).collect();
-    let distinct = distinct(&named(&watched));
+    let distinct = distinct(&watched);
     for watched in &distinct {
         let own: Vec<_> =
             examples.iter().filter(|example| example.resource == watched.kind.resource).collect();
@@ -170,15 +170,28 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     Generated { objects, user, problems }
 }
 
-/// Returns the kinds without those that the plugin only reads from the server and that no field of another kind names.
-fn named<'k>(watched: &[&'k WatchedKind]) -> Vec<&'k WatchedKind> {
-    let is_named = |kind: &str| {
-        let schemas = watched.iter().filter_map(|watched| watched.kind.schema.as_ref());
-        schemas.into_iter().any(|schema| !kind_fields::fields(schema, kind).is_empty())
+/// Returns the kinds for which objects are generated, in their order: the first watched ones, and then, if there is room, those that the plugin only
+/// reads from the server and that a field of a watched kind names. A plugin may be allowed to read all kinds.
+fn wanted(watched: &[WatchedKind]) -> Vec<&WatchedKind> {
+    let is_watched = |watched: &WatchedKind| watched.role != Role::ReadLive;
+    let mut left = MAX_KINDS;
+    let mut take = |is_wanted: bool| {
+        let is_taken = is_wanted && left > 0;
+        left -= usize::from(is_taken);
+        is_taken
     };
-    let is_wanted =
-        |watched: &&&WatchedKind| watched.role != Role::ReadLive || is_named(&watched.kind.resource.kind);
-    watched.iter().filter(is_wanted).copied().collect()
+    let mut is_taken: Vec<bool> = watched.iter().map(|watched| take(is_watched(watched))).collect();
+    let schemas: Vec<_> = watched
+        .iter()
+        .zip(&is_taken)
+        .filter(|(watched, is_taken)| **is_taken && watched.role != Role::Owned)
+        .filter_map(|(watched, _)| watched.kind.schema.as_ref())
+        .collect();
+    let is_named = |kind: &str| schemas.iter().any(|schema| !kind_fields::fields(schema, kind).is_empty());
+    for (watched, is_taken) in watched.iter().zip(&mut is_taken).filter(|(watched, _)| !is_watched(watched)) {
+        *is_taken = take(is_named(&watched.kind.resource.kind));
+    }
+    watched.iter().zip(is_taken).filter_map(|(watched, is_taken)| is_taken.then_some(watched)).collect()
 }
 
 /// Returns the watches that select different objects. Of two that select the same, one is left, which reconciles them if one of the two does.
@@ -290,7 +303,13 @@ fn status_steps(
     is_wanted: impl Fn(Stage) -> bool,
 ) -> Vec<Step> {
     let stages = |watched: &WatchedKind| -> [&[Stage]; 2] {
-        if watched.writes_status { [&[], &[]] } else { status::stages(&watched.kind.resource.kind) }
+        // A custom resource may have the name of a built-in kind.
+        let is_built_in = watched.kind.schema.is_none();
+        if watched.writes_status || !is_built_in {
+            [&[], &[]]
+        } else {
+            status::stages(&watched.kind.resource.kind)
+        }
     };
     let mut steps = Vec::new();
     for (watched, samples) in samples {

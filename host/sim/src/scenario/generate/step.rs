@@ -93,13 +93,16 @@ impl ObjectAddress {
 }
 
 /// Returns the objects that have an owner and are not being deleted, in the order of namespace and name. Objects without an owner, such as the
-/// ConfigMap `kube-root-ca.crt`, are not the plugin's, nor are those to which the user has added a Namespace.
+/// ConfigMap `kube-root-ca.crt`, are not the plugin's, nor are those of users to which a Namespace was added. A plugin may itself make objects that
+/// belong to a Namespace.
 fn owned(view: &dyn ObjectView, resource: &ResourceType) -> Vec<Arc<Value>> {
     let mut objects = view.list(resource);
     objects.retain(|object| {
         let metadata = &object["metadata"];
+        let is_marked = foreign::is_marked(object);
         let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        owners.any(|owner| owner["kind"] != "Namespace") && metadata.get("deletionTimestamp").is_none()
+        let has_owner = owners.any(|owner| !is_marked || owner["kind"] != "Namespace");
+        has_owner && metadata.get("deletionTimestamp").is_none()
     });
     objects
 }
@@ -161,11 +164,9 @@ mod tests {
     fn statuses_are_written_with_the_time_of_the_step() {
         let resource = Kinds::built_in().resolve("Pod").expect("built in").resource.clone();
         let pod = |name: &str, owner: &str, phase: &str| json!({"kind": "Pod", "metadata": {"name": name, "ownerReferences": [{"kind": owner}]}, "status": {"phase": phase}});
-        let view = TestView::new(vec![
-            pod("a", "Namespace", "Pending"),
-            pod("b", "Zoo", "Running"),
-            pod("c", "Zoo", "Pending"),
-        ]);
+        let mut of_user = pod("a", "Namespace", "Pending");
+        foreign::mark(&mut of_user);
+        let view = TestView::new(vec![of_user, pod("b", "Zoo", "Running"), pod("c", "Zoo", "Pending")]);
         let write = |step: GeneratedStep| {
             step.write(&view, 1, 61_500).map(|write| (write.name, write.subresource, write.operation))
         };
@@ -180,5 +181,16 @@ mod tests {
         let address = ObjectAddress { resource, namespace: String::new(), name: "b".to_owned() };
         assert!(write(GeneratedStep::WriteStatus(address.clone(), Stage::Fails)).is_some());
         assert_eq!(write(GeneratedStep::WriteStatus(address, Stage::Runs)), None, "it runs already");
+    }
+
+    #[test]
+    fn an_object_of_a_plugin_may_belong_to_a_namespace() {
+        let resource = Kinds::built_in().resolve("Pod").expect("built in").resource.clone();
+        let owned_by_namespace =
+            json!({"kind": "Pod", "metadata": {"name": "a", "ownerReferences": [{"kind": "Namespace"}]}});
+        let mut of_user = owned_by_namespace.clone();
+        foreign::mark(&mut of_user);
+        assert_eq!(owned(&TestView::new(vec![owned_by_namespace]), &resource).len(), 1);
+        assert_eq!(owned(&TestView::new(vec![of_user]), &resource).len(), 0);
     }
 }

@@ -263,6 +263,32 @@ fn objects_name_each_other_in_fields_that_are_named_as_a_kind() {
 }
 
 #[test]
+fn kinds_that_a_plugin_may_only_read_leave_room_for_those_that_it_watches() {
+    let secret = || built_in("Secret", Role::Read, "");
+    let mut watched = vec![built_in("Node", Role::ReadLive, ""); MAX_KINDS];
+    watched.push(secret());
+    let generated = generate(&watched, &[], 1);
+    assert!(titles(&generated).contains(&"create Secret sample-a"));
+    assert!(!titles(&generated).contains(&"create Node sample-a"), "nothing names it");
+}
+
+#[test]
+fn a_custom_resource_named_as_a_built_in_kind_has_a_status_of_its_own() {
+    let mut job = zoo();
+    job.kind.resource.kind = "Job".to_owned();
+    let generated = generate(&[job], &[], 1);
+    assert!(!titles(&generated).contains(&"start Job sample-a"), "{:?}", titles(&generated));
+}
+
+#[test]
+fn a_watch_that_looks_for_names_in_all_labels_does_not_prevent_marks() {
+    let mut zoo = zoo();
+    zoo.references = vec![reference(Place::Field("{.metadata.labels}".to_owned()), NameForm::Name, "zoos")];
+    let generated = generate(&[zoo], &[], 1);
+    assert!(created(&generated, "create Zoo sample-b").pointer(FOREIGN_METADATA[0]).is_some());
+}
+
+#[test]
 fn watches_of_one_kind_have_objects_of_their_own_unless_they_select_the_same() {
     let watched = [
         built_in("Secret", Role::Read, "a"),
