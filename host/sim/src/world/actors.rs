@@ -9,8 +9,9 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::gate::{answer, attributed};
+use super::record::SentRequest;
 use super::request::ObjectRequest;
-use super::state::{SentRequest, Shared};
+use super::shared::Shared;
 use crate::actor::{Actor, ActorPoll, ActorWrite, ObjectView, Operation, PollMoment, WriteOutcome};
 use crate::plan::ActorStep;
 use crate::run::Author;

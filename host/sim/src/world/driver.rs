@@ -18,7 +18,8 @@ use super::gate::{RequestGate, WatchGate};
 use super::http::Services;
 use super::instances::Instances;
 use super::observer::WorldObserver;
-use super::state::{Command, Shared, State};
+use super::shared::Shared;
+use super::state::{Command, State};
 use super::{WorldLimits, WorldPlugin};
 use crate::WorldError;
 use crate::actor::PollMoment;
@@ -236,7 +237,7 @@ impl Driver<'_> {
                     let mut state = self.shared.lock();
                     state.reloads += 1;
                     // The new version reconciles all keys at once.
-                    state.failing.clear();
+                    state.reconciles.forget_failures();
                     state.instances = Instances::default();
                     state.record(EventKind::Reloaded);
                     state.reloads
@@ -335,7 +336,7 @@ impl Driver<'_> {
             };
             self.retries_until = over
                 .filter(|_| problem.is_none())
-                .and_then(|over| state.retry_of_failures_until(over))
+                .and_then(|over| state.reconciles.retry_of_failures_until(over))
                 .filter(|until| state.now() < *until);
             if self.retries_until.is_some() {
                 self.waits += 1;

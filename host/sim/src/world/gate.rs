@@ -23,8 +23,9 @@ use serde_json::{Value, json};
 use tower::{Service, ServiceExt};
 
 use super::mirror::Change;
+use super::record::{Answer, SentRequest};
 use super::request::{ObjectRequest, parameter};
-use super::state::{Answer, SentRequest, Shared};
+use super::shared::Shared;
 use super::watch_body::{ListedObject, WatchBody};
 use crate::plan::Fault;
 use crate::run::Author;
@@ -99,8 +100,8 @@ impl RequestGate {
         let (author, reconcile) = {
             let state = self.shared.lock();
             let reconcile = origin.reconcile.as_ref();
-            let reconcile =
-                reconcile.and_then(|(watch, key)| state.reconcile(&origin.plugin, watch, &key.to_string()));
+            let reconcile = reconcile
+                .and_then(|(watch, key)| state.reconciles.of_key(&origin.plugin, watch, &key.to_string()));
             (Author::Plugin(origin.plugin.to_string()), reconcile)
         };
         let (head, body) = request.into_parts();
@@ -231,7 +232,7 @@ impl WatchGate {
         };
         let resource = about.resource();
         if about.verb == "watch" {
-            let relist = self.shared.lock().relists.get(&resource).copied();
+            let relist = self.shared.lock().views.relist_at(&resource);
             if let Some(at) = relist {
                 tokio::time::sleep_until(self.shared.clock().instant(at)).await;
                 self.shared.lock().end_watch(&resource);
@@ -253,7 +254,7 @@ impl WatchGate {
                 let mut state = self.shared.lock();
                 let is_delivered = state.crash.is_none();
                 if is_delivered {
-                    state.record_list(&resource, &about.namespace);
+                    state.views.listed(&resource, &about.namespace);
                     for object in list.items.unwrap_or_default() {
                         state.record_delivery(&resource, object.delivery("LISTED".to_owned()));
                     }

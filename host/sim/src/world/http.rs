@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use pilothouse_controller::HttpTransport;
 use pilothouse_plugin::{HttpBody, HttpError};
 
-use super::state::Shared;
+use super::shared::Shared;
 use crate::http::{HttpRequest, HttpServices};
 use crate::plan::Fault;
 use crate::run::EventKind;
@@ -129,7 +129,7 @@ impl Services {
     fn crash_after(&self, index: usize, method: &str, url: &str) {
         {
             let mut state = self.shared.lock();
-            let reconcile = state.only_reconcile();
+            let reconcile = state.reconciles.only();
             let (method, url) = (method.to_owned(), url.to_owned());
             state.record(EventKind::Http { reconcile, method, url, status: None });
             state.record_deviation(index);

@@ -14,9 +14,13 @@ mod http;
 mod instances;
 mod mirror;
 mod observer;
+mod reconciles;
+mod record;
 mod request;
 mod schedule;
+mod shared;
 mod state;
+mod views;
 mod watch_body;
 
 #[cfg(test)]
@@ -46,7 +50,7 @@ use driver::{Outcome, Setup};
 use http::Services;
 use mirror::Mirror;
 use schedule::Schedule;
-use state::Shared;
+use shared::Shared;
 
 pub(crate) use gate::OTHER_CLIENT;
 

@@ -8,7 +8,7 @@ use pilothouse_plugin::{
     Outcome,
 };
 
-use super::state::Shared;
+use super::shared::Shared;
 use crate::run::{EventKind, ReconcileResult};
 
 /// Observes the plugins of one host.
@@ -37,9 +37,9 @@ impl CallObserver for PluginCalls {
         match call {
             GuestCall::Reconcile(request) => {
                 let (watch, key) = (request.watch.to_string(), request.key.to_string());
-                let others_run = state.is_reconciling(&self.plugin);
+                let others_run = state.reconciles.is_reconciling(&self.plugin);
                 let is_replacement = state.instances.reconcile(&self.plugin, others_run);
-                let reconcile = state.begin_reconcile(&self.plugin, &watch, &key);
+                let reconcile = state.reconciles.begin(&self.plugin, &watch, &key);
                 running.reconcile = Some(Reconcile { id: reconcile, watch: watch.clone(), key: key.clone() });
                 state.record(EventKind::ReconcileStarted {
                     reconcile,
@@ -85,7 +85,11 @@ impl RunningCall {
         let Some(Reconcile { id, watch, key }) = self.reconcile.take() else { return };
         let mut state = self.shared.lock();
         // Otherwise, the host has ended, and the reconcile with it.
-        if state.crash.is_none() && state.end_reconcile(&self.plugin, &watch, &key, is_repeated) == Some(id) {
+        if state.crash.is_some() {
+            return;
+        }
+        let now = state.now();
+        if state.reconciles.end((&self.plugin, &watch, &key), is_repeated, now) == Some(id) {
             if matches!(result, ReconcileResult::Error(_) | ReconcileResult::Fault(_)) {
                 state.touch();
             }

@@ -11,7 +11,8 @@ use pilothouse_apiserver::ResponseBody;
 use serde::Deserialize;
 use tokio::time::Sleep;
 
-use super::state::{Delivery, Shared, key};
+use super::record::{Delivery, key};
+use super::shared::Shared;
 use crate::plan::Fault;
 
 /// The body of one watch.
@@ -97,7 +98,7 @@ impl WatchBody {
             return Some(Step::Crashed);
         }
         let now = state.now();
-        if let Some(until) = state.holds.get(&self.resource).copied().filter(|until| *until > now) {
+        if let Some(until) = state.views.held_until(&self.resource, now) {
             return Some(Step::Held(until));
         }
         let (line, is_counted) = self.lines.front_mut()?;
@@ -114,13 +115,12 @@ impl WatchBody {
                     Fault::HoldWatch(ms) => {
                         state.record_deviation(index);
                         let until = now.saturating_add(ms);
-                        let hold = state.holds.entry(self.resource.clone()).or_default();
-                        *hold = until.max(*hold);
+                        state.views.hold(&self.resource, until);
                         return Some(Step::Held(until));
                     }
                     Fault::DropWatch(ms) => {
                         state.record_deviation(index);
-                        state.relists.insert(self.resource.clone(), now.saturating_add(ms));
+                        state.views.drop_watch(&self.resource, now.saturating_add(ms));
                         return Some(Step::End);
                     }
                     _ if state.apply_to_host(index) => self.shared.wake_driver(),
