@@ -1,0 +1,39 @@
+//! Tests of the evaluation.
+
+mod cost;
+mod kubernetes;
+mod library;
+mod stack;
+
+use serde_json::json;
+
+use super::*;
+
+fn sample() -> serde_json::Value {
+    json!({
+        "n": 3, "f": 1.5, "s": "text", "list": [1, 2, 3], "names": ["b", "a"], "none": null, "yes": true,
+        "map": {"a": 1, "b": {"c": "d"}},
+    })
+}
+
+fn compiled(text: &str) -> Expression {
+    Expression::compile(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn evaluate(expression: &Expression, object: serde_json::Value) -> Result<Value, EvaluationError> {
+    expression.evaluate(vec![("object", from_json(object))], &|_| None, &mut Budget::full())
+}
+
+fn ours(text: &str) -> Result<Value, EvaluationError> {
+    evaluate(&compiled(text), sample())
+}
+
+/// Returns the units that an evaluation costs.
+fn cost(text: &str, object: &serde_json::Value) -> u64 {
+    let mut budget = Budget::full();
+    let variables = vec![("object", from_json(object.clone()))];
+    compiled(text)
+        .evaluate(variables, &|_| None, &mut budget)
+        .unwrap_or_else(|error| panic!("{text:.100}: {error}"));
+    COST_LIMIT - budget.left()
+}
