@@ -59,6 +59,9 @@ impl StepsState {
                     Some(self.write(moment, || Some(ActorWrite { step: self.number(), ..(**write).clone() })))
                         .map(|poll| self.sent(poll))
                 }
+                StepAction::Generated(generated) if generated.awaits_rest() && !moment.at_rest => {
+                    Some(ActorPoll::Wait { until: None, for_rest: true })
+                }
                 StepAction::Generated(generated) => {
                     match self.write(moment, || generated.write(view, self.number(), moment.now_ms)) {
                         ActorPoll::Done => None,

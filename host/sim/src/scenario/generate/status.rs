@@ -24,13 +24,18 @@ impl Stage {
     }
 }
 
+/// Whether the status of objects of a kind repeats a part of their specification.
+pub(super) fn follows_from_specification(kind: &str) -> bool {
+    matches!(kind, "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
+}
+
 /// Returns the stages of the first and of the second object of a kind.
 pub(super) fn stages(kind: &str) -> [&'static [Stage]; 2] {
     use Stage::{Ends, Fails, Runs};
     match kind {
         "Pod" | "Job" => [&[Runs, Ends], &[Runs, Fails]],
         "Node" => [&[Runs, Fails], &[Runs]],
-        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => [&[Runs], &[Runs]],
+        kind if follows_from_specification(kind) => [&[Runs], &[Runs]],
         _ => [&[], &[]],
     }
 }
@@ -41,7 +46,7 @@ pub(super) fn patch(kind: &str, object: &Value, stage: Stage, now: &str) -> Opti
         "Pod" => pod(object, stage, now),
         "Job" => job(object, stage, now),
         "Node" => node(object, stage, now),
-        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => workload(kind, object, stage, now),
+        kind if follows_from_specification(kind) => workload(kind, object, stage, now),
         _ => None,
     }?;
     Some(json!({ "status": status }))

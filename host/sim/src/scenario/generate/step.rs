@@ -79,6 +79,17 @@ impl GeneratedStep {
         Some(ActorWrite { step, resource, subresource, namespace, name, operation })
     }
 
+    /// Whether the step is taken at rests only, whatever the plan says. What it writes follows from the specification that the plugin may be about to
+    /// change: a controller of the cluster would then write it again.
+    pub(in crate::scenario) fn awaits_rest(&self) -> bool {
+        match self {
+            Self::WriteStatus(ObjectAddress { resource, .. }, _) | Self::WriteFirstStatus(resource, _) => {
+                status::follows_from_specification(&resource.kind)
+            }
+            Self::DeleteFirst(_) | Self::AddOwner(_) | Self::RemoveFinalizer(_) => false,
+        }
+    }
+
     /// Whether the step deletes an object.
     pub(in crate::scenario) fn is_delete(&self) -> bool {
         matches!(self, Self::DeleteFirst(_))

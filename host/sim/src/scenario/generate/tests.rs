@@ -90,6 +90,33 @@ fn the_steps_can_be_taken() {
     assert_eq!(writes.len(), 10);
 }
 
+/// Otherwise, the end would depend on how far the plugin is, and a plugin that scales the Deployment would be reported.
+#[test]
+fn a_status_that_repeats_the_specification_is_written_at_rests_only() {
+    let title_of_hurried = |kind: &str| {
+        let user = generate(&[built_in(kind, Role::Reconciled, "")], &[], 1).user.expect("a user");
+        let Behaviour::Steps(steps) = &user.behaviour else { panic!("steps") };
+        let start = steps.iter().position(|step| step.title.starts_with("start")).expect("a status");
+        let titles: Vec<_> = steps.iter().map(|step| step.title.clone()).collect();
+        let mut actor = ActorState::new(user.clone(), 1);
+        let object = |name: &str| json!({"kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": {"containers": []}});
+        let namespace = json!({"kind": "Namespace", "metadata": {"name": "default", "uid": "1"}});
+        let view = TestView::new(vec![object("sample-a"), object("sample-b"), namespace]);
+        for _ in 0..start {
+            let poll = actor.poll(&view, PollMoment { now_ms: 0, at_rest: true });
+            assert!(matches!(poll, ActorPoll::Write(_)), "{poll:?}");
+            actor.written(&WriteOutcome { status: 200, message: String::new() }, 0);
+        }
+        actor.take_next_step();
+        match actor.poll(&view, PollMoment { now_ms: 0, at_rest: false }) {
+            ActorPoll::Write(write) => titles.get(write.step as usize - 1).cloned(),
+            _ => None,
+        }
+    };
+    assert_eq!(title_of_hurried("Pod").as_deref(), Some("start Pod sample-a"));
+    assert_eq!(title_of_hurried("Deployment"), None);
+}
+
 #[test]
 fn the_second_object_of_a_kind_that_users_make_has_metadata_of_other_clients() {
     let mut named = built_in("ConfigMap", Role::Read, "zoo");
