@@ -46,6 +46,18 @@ pub(crate) struct LinkedCode {
     pub(crate) indices: Indices,
 }
 
+/// Keeps the code of a plugin mapped. Cheap to clone.
+#[derive(Clone)]
+pub struct MappedCode {
+    _linked: Arc<LinkedCode>,
+}
+
+impl fmt::Debug for MappedCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedCode").finish_non_exhaustive()
+    }
+}
+
 /// The indices of the exports.
 pub(crate) struct Indices {
     pub(crate) plugin: exports::plugin::GuestIndices,
@@ -165,6 +177,17 @@ impl CompiledPlugin {
 }
 
 impl CompiledPlugin {
+    /// Maps the code, if it is not mapped. It stays mapped while the result exists, however long the plugin is idle: for simulations, in which hours
+    /// pass in milliseconds.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// Errors if the file cannot be mapped.
+    pub async fn keep_mapped(&self) -> Result<MappedCode, LoadError> {
+        self.map().await.map(|linked| MappedCode { _linked: linked })
+    }
+
     /// Returns the mapped code. Maps and links it again if it was unmapped, on a thread for blocking work; this takes a few milliseconds.
     ///
     /// Cancel safe.

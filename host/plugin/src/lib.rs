@@ -45,7 +45,7 @@ pub use compile::{
     COMPILER_MEMORY_PREFIX, CacheDirectory, CompilePermit, CompileStats, CompilerProcess, LoadPermit,
     WriteError, write_compiled,
 };
-pub use compiled_plugin::{CompiledPlugin, Exports, Form};
+pub use compiled_plugin::{CompiledPlugin, Exports, Form, MappedCode};
 pub use crash_marker::{CrashMarker, PreviousCrash};
 pub use engine::{Compiler, Engine, EngineError, EngineOptions};
 pub use fault::{Fault, FaultKind};

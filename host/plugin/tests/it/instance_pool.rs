@@ -82,6 +82,13 @@ async fn idle_code_is_unmapped_and_mapped_again_at_the_next_checkout() {
     assert!(code.is_mapped());
     pool.drop_idle(Duration::ZERO);
     assert!(!code.is_mapped());
+
+    let kept = code.keep_mapped().await.expect("mapped");
+    pool.drop_idle(Duration::ZERO);
+    assert!(code.is_mapped(), "it is kept");
+    drop(kept);
+    pool.drop_idle(Duration::ZERO);
+    assert!(!code.is_mapped());
     assert_eq!(engine.compile_stats().compiled, 1);
 }
 

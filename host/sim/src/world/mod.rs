@@ -33,7 +33,9 @@ use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_controller::{CRD_FIELD_MANAGER, Metrics, PluginName};
 use pilothouse_model::ResourceType;
 use pilothouse_plugin::blocking::run_inline;
-use pilothouse_plugin::{CompiledPlugin, Engine, EngineOptions, InstanceLimits, LoadError, StubHost};
+use pilothouse_plugin::{
+    CompiledPlugin, Engine, EngineOptions, InstanceLimits, LoadError, MappedCode, StubHost,
+};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
@@ -174,10 +176,11 @@ pub struct WorldPlugin {
     pub sidecar: String,
 }
 
-/// The code of a plugin. It is asked for its descriptor once, and not in each run.
+/// The code of a plugin. It is mapped and asked for its descriptor once, and not in each run.
 #[derive(Clone, Debug)]
 pub struct DescribedCode {
     code: CompiledPlugin,
+    _mapped: MappedCode,
     /// The descriptor, or why the plugin does not return one: each run then sees why.
     descriptor: Result<Arc<str>, String>,
 }
@@ -189,11 +192,12 @@ impl DescribedCode {
     /// If it cannot be compiled.
     pub async fn load(engine: &Engine, wasm: Vec<u8>, sidecar: &str) -> Result<Self, LoadError> {
         let code = engine.load(wasm).await?;
+        let mapped = code.keep_mapped().await?;
         let config = Sidecar::parse(sidecar).map(|sidecar| sidecar.config_json()).unwrap_or_default();
         let host = Arc::new(StubHost::new(config).repeatable());
         let descriptor = code.describe(host, &InstanceLimits::default()).await;
         let descriptor = descriptor.map(Arc::from).map_err(|error| format!("describe failed: {error}"));
-        Ok(Self { code, descriptor })
+        Ok(Self { code, _mapped: mapped, descriptor })
     }
 
     /// Returns the text of the descriptor.
