@@ -1,6 +1,7 @@
 //! *hot loop*: the plugin's writes trigger its own reconciles again and again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -44,7 +45,12 @@ struct Rounds {
     count: usize,
     /// The reconcile that wrote last.
     last: Option<u64>,
-    /// The canonical states, in the order in which they were written.
+    /// The reconciles that wrote and what they wrote, without those writes that were compared. They are compared only once there are enough rounds
+    /// for a loop, which is rare.
+    pending: Vec<(u64, Option<Arc<Value>>)>,
+    /// The reconcile whose write was compared last.
+    compared: Option<u64>,
+    /// The canonical states that were compared, in the order in which they were written.
     states: Vec<Value>,
     /// Rounds in which the state had been written before.
     repeated: usize,
@@ -122,7 +128,20 @@ fn round_of(run: &RunView<'_>, request: &RequestEvent) -> Option<(String, u64)> 
 
 impl Rounds {
     fn add(&mut self, reconcile: u64, request: &RequestEvent, run: &RunView<'_>) {
-        let state = request.after.as_ref().map_or(Value::Null, |after| canonical_object(after, &run.names));
+        if self.last != Some(reconcile) {
+            self.last = Some(reconcile);
+            self.count += 1;
+        }
+        self.pending.push((reconcile, request.after.clone()));
+        if self.count >= MIN_ROUNDS {
+            for (reconcile, after) in std::mem::take(&mut self.pending) {
+                self.compare(reconcile, after.as_deref(), run);
+            }
+        }
+    }
+
+    fn compare(&mut self, reconcile: u64, after: Option<&Value>, run: &RunView<'_>) {
+        let state = after.map_or(Value::Null, |after| canonical_object(after, &run.names));
         let is_repeated = self.states.contains(&state);
         if !is_repeated {
             self.states.push(state);
@@ -130,9 +149,8 @@ impl Rounds {
                 self.states.remove(0);
             }
         }
-        if self.last != Some(reconcile) {
-            self.last = Some(reconcile);
-            self.count += 1;
+        if self.compared != Some(reconcile) {
+            self.compared = Some(reconcile);
             self.repeated += usize::from(is_repeated);
         }
     }
