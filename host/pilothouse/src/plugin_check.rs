@@ -1,12 +1,52 @@
 //! Loads a plugin file as the host would, without running it. Used by `check`, `rbac` and, as the last step, `build`.
 
-use std::path::Path;
+use std::future::Future;
+use std::path::{Path, PathBuf};
 
+use futures::{Stream, StreamExt, stream};
 use pilothouse_controller::{CheckReport, CheckServers, GrantMode, check};
 use pilothouse_plugin::{Compiler, Engine, EngineOptions};
 use serde_json::Value;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{CommandError, cluster};
+
+/// Checks files, as many at once as the machine runs threads. Returns the results in the order of the files.
+///
+/// Dropping the stream ends the checks at their next await point.
+///
+/// # Panics
+/// Panics when a check panics.
+pub(crate) fn check_each<F>(
+    files: Vec<PathBuf>,
+    check: impl Fn(PathBuf) -> F,
+) -> impl Stream<Item = (PathBuf, F::Output)>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    check_up_to(threads, files, check)
+}
+
+fn check_up_to<F>(
+    at_once: usize,
+    files: Vec<PathBuf>,
+    check: impl Fn(PathBuf) -> F,
+) -> impl Stream<Item = (PathBuf, F::Output)>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    let started = move |file: PathBuf| {
+        let task = AbortOnDropHandle::new(tokio::spawn(check(file.clone())));
+        async move {
+            let result = task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+            (file, result)
+        }
+    };
+    stream::iter(files).map(started).buffered(at_once)
+}
 
 /// Checks a plugin file. With a kubeconfig, also looks up its kinds in that cluster and reviews the user's permissions there.
 ///
@@ -214,4 +254,58 @@ fn embedded_server() -> Option<kube::Client> {
 /// Returns the report's problems as a one-line error.
 pub(crate) fn problems_error(file: &Path, report: &CheckReport) -> CommandError {
     CommandError::Failure(format!("{}: {}", file.display(), report.problems.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    fn files(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    #[tokio::test]
+    async fn results_have_the_order_of_the_files_whichever_check_ends_first() {
+        let second_ended = Arc::new(Notify::new());
+        let checks = check_up_to(2, files(&["a", "b", "c"]), |file| {
+            let second_ended = Arc::clone(&second_ended);
+            async move {
+                match file.to_str() {
+                    Some("a") => second_ended.notified().await,
+                    Some("b") => second_ended.notify_one(),
+                    _ => {}
+                }
+                file
+            }
+        });
+        let results: Vec<_> = checks.collect().await;
+        assert_eq!(
+            results,
+            files(&["a", "b", "c"]).into_iter().map(|file| (file.clone(), file)).collect::<Vec<_>>()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_dropped_stream_ends_its_checks() {
+        let held = Arc::new(());
+        {
+            let mut checks = pin!(check_up_to(2, files(&["a", "b"]), |_| {
+                let held = Arc::clone(&held);
+                async move {
+                    std::future::pending::<()>().await;
+                    drop(held);
+                }
+            }));
+            assert!(futures::poll!(checks.next()).is_pending());
+            assert_eq!(Arc::strong_count(&held), 3);
+        }
+        while Arc::strong_count(&held) > 1 {
+            tokio::task::yield_now().await;
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -38,7 +40,7 @@ pub(crate) async fn run(flags: Bundle) -> CommandResult {
     let first_metrics = add_host(&flags, &mut material).await?;
     // Between the two snapshots of the metrics, so that the bundle takes no longer than the interval or the checks.
     let plugins = add_plugin_files(&flags.plugins, &mut material);
-    Box::pin(add_checks(&flags, &config, &plugins, &mut material)).await;
+    Box::pin(add_checks(&flags, &config, plugins, &mut material)).await;
     if let Some(taken) = first_metrics {
         tokio::time::sleep_until(taken + flags.interval).await;
         add_latest(&flags, &mut material).await;
@@ -259,7 +261,7 @@ fn add_plugin_files(directory: &Path, material: &mut Material) -> Vec<PathBuf> {
 }
 
 /// Adds the report of `check` on each plugin, and the rights that they need.
-async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: &[PathBuf], material: &mut Material) {
+async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: Vec<PathBuf>, material: &mut Material) {
     let client = match cluster::optional_client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await {
         Ok(Some(client)) => Some(client),
         Ok(None) => {
@@ -272,13 +274,17 @@ async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: &[PathBuf], ma
             None
         }
     };
+    let host = (config.grant_crds, config.grants);
     let end = Instant::now() + CHECK_TIME;
+    let mut checks = pin!(plugin_check::check_each(plugins, move |path| {
+        let client = client.clone();
+        async move { tokio::time::timeout_at(end, plugin_check::check_in(&path, client, host)).await }
+    }));
     let mut rights = serde_json::Map::new();
-    for path in plugins {
-        let name = file_name(path).trim_end_matches(".wasm").to_owned();
+    while let Some((path, result)) = checks.next().await {
+        let name = file_name(&path).trim_end_matches(".wasm").to_owned();
         let file = format!("check/{name}.json");
-        let check = plugin_check::check_in(path, client.clone(), (config.grant_crds, config.grants));
-        let report = match tokio::time::timeout_at(end, check).await {
+        let report = match result {
             Ok(Ok(report)) => serde_json::to_value(&report).unwrap_or_default(),
             Ok(Err(error)) => json!({"runs": false, "problems": [text_of(error)]}),
             Err(_) => {

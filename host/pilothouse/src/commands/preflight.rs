@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::Request;
 use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
-use pilothouse_controller::Verdict;
+use pilothouse_controller::{GrantMode, Verdict};
 use serde_json::Value;
 
 use super::compile::cache_dir;
@@ -42,8 +44,15 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
         Ok(client) => {
             let (findings, is_reachable) = server(&client).await;
             report(findings);
-            for path in plugins.iter().filter(|_| is_reachable) {
-                report(of_plugin(path, client.clone(), &config).await);
+            if is_reachable {
+                let host = (config.grant_crds, config.grants);
+                let mut checks = pin!(plugin_check::check_each(plugins, move |path| {
+                    let client = client.clone();
+                    async move { of_plugin(&path, client, host).await }
+                }));
+                while let Some((_, findings)) = checks.next().await {
+                    report(findings);
+                }
             }
         }
         Err(error) => {
@@ -192,10 +201,14 @@ async fn get(client: &kube::Client, path: &str) -> Result<Response, String> {
 }
 
 /// Reviews the permissions that a plugin needs, and looks up the kinds of its CRDs.
-async fn of_plugin(path: &Path, client: kube::Client, config: &HostConfig) -> Vec<Finding> {
+async fn of_plugin(
+    path: &Path,
+    client: kube::Client,
+    (grant_crds, grants): (bool, GrantMode),
+) -> Vec<Finding> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let file = path.display().to_string();
-    let report = match plugin_check::check_in(path, Some(client), (config.grant_crds, config.grants)).await {
+    let report = match plugin_check::check_in(path, Some(client), (grant_crds, grants)).await {
         Ok(report) => report,
         Err(error) => {
             let remedy = format!("`pilothouse check {file}` says more");
@@ -209,7 +222,7 @@ async fn of_plugin(path: &Path, client: kube::Client, config: &HostConfig) -> Ve
     let missing: BTreeSet<_> = by_own_crd.map(|watch| watch.watch.kind.clone()).collect();
     let missing: Vec<_> = missing.into_iter().collect();
     if report.enabled {
-        let may_apply = report.grants_crds.unwrap_or(config.grant_crds);
+        let may_apply = report.grants_crds.unwrap_or(grant_crds);
         findings.extend(judge::crds(&name, &file, &missing, may_apply));
     }
     findings

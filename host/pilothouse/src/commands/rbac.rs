@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::pin::pin;
 
+use futures::StreamExt;
 use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount, Verdict, printable};
 
 use super::run::read_config;
@@ -27,9 +29,13 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
     if flags.auth == Some(AuthMode::Kubernetes) {
         review_permissions().iter().for_each(|permission| roles.add("the status port", permission));
     }
-    for file in &flags.files {
-        let report =
-            plugin_check::check_file_without_review(file, flags.kubeconfig.as_deref(), host_config).await?;
+    let kubeconfig = flags.kubeconfig;
+    let mut checks = pin!(plugin_check::check_each(flags.files, move |file| {
+        let kubeconfig = kubeconfig.clone();
+        async move { plugin_check::check_file_without_review(&file, kubeconfig.as_deref(), host_config).await }
+    }));
+    while let Some((_, report)) = checks.next().await {
+        let report = report?;
         for permission in &report.permissions {
             roles.add(&report.name, permission);
             if permission.needed_for == "events" && !permission.namespace.is_empty() {

@@ -1,7 +1,9 @@
 //! `pilothouse size`: counts what plugins watch in a cluster, and prints the resources that their host needs.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 
+use futures::StreamExt;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use pilothouse_controller::descriptor::{ProjectionName, Watch};
@@ -30,10 +32,16 @@ pub(crate) async fn run(flags: Size) -> CommandResult {
     let client = cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     let mut lists: BTreeMap<ListKey, Vec<String>> = BTreeMap::new();
     let mut plugins = Vec::new();
-    for file in &flags.files {
-        let check =
-            plugin_check::check_with_client(file, client.clone(), (config.grant_crds, GrantMode::Declared));
-        let report = check.await?;
+    let host = (config.grant_crds, GrantMode::Declared);
+    let mut checks = pin!(plugin_check::check_each(flags.files, {
+        let client = client.clone();
+        move |file| {
+            let client = client.clone();
+            async move { plugin_check::check_with_client(&file, client, host).await }
+        }
+    }));
+    while let Some((_, report)) = checks.next().await {
+        let report = report?;
         plugins.push(limits(&report));
         for key in list_keys(&report) {
             let names = lists.entry(key).or_default();

@@ -22,6 +22,12 @@ pub(super) const BASE_RESIDENT: Figure =
 pub(super) const IDLE_PLUGIN: Figure =
     figure(79.0 * KIBI, "bench/results/density.json: private memory per idle Rust plugin, with 100 plugins");
 
+/// Private memory of a plugin for each object that it has reconciled, in bytes: most of it is the journal that `explain` reads.
+pub(super) const RECONCILED_OBJECT: Figure = figure(
+    320.0,
+    "bench/results/plugins.json: private memory of each of 1,000 plugins with 1,000 objects, without that of an idle one",
+);
+
 /// Private memory of the cache for each byte of JSON in a list.
 pub(super) const CACHE_PER_LIST_BYTE: Figure = figure(
     1.05,
@@ -99,6 +105,18 @@ mod tests {
         };
         assert_close(BASE_RESIDENT, number(&host(1)["idleResidentKib"]) * KIBI);
         assert_close(IDLE_PLUGIN, number(&host(100)["eachKib"]) * KIBI);
+    }
+
+    #[test]
+    fn the_figure_of_reconciled_objects_matches_the_results() {
+        let plugins = results("plugins");
+        let private = |count: u64| {
+            let row = entry(&plugins["growth"], &[("plugins", count.into())]);
+            number(&row["full"]["ready"]["privateMib"]) * MEBI
+        };
+        let (count, objects) = (1_000, 1_000.0);
+        let each = (private(count) - private(1)) / (count - 1) as f64;
+        assert_close(RECONCILED_OBJECT, (each - IDLE_PLUGIN.value) / objects);
     }
 
     #[test]

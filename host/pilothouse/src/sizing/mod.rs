@@ -6,13 +6,15 @@ use serde::Serialize;
 
 use figures::{
     BASE_RESIDENT, CACHE_PER_LIST_BYTE, CHANGED_RELIST, COMPILATION, COMPRESSED_CACHE,
-    COMPRESSED_CHANGED_RELIST, EVENT_CPU_MICROS, IDLE_PLUGIN, MORE_PLUGIN_CPU_MICROS,
+    COMPRESSED_CHANGED_RELIST, EVENT_CPU_MICROS, IDLE_PLUGIN, MORE_PLUGIN_CPU_MICROS, RECONCILED_OBJECT,
 };
 
 /// How often an object changes, in seconds, for the estimate of the CPU.
 const SECONDS_PER_CHANGE: f64 = 60.0;
 /// The least CPU request in thousandths of a core.
 const MIN_MILLICORES: u64 = 50;
+/// The most objects of a watch that a plugin's journal knows.
+const MAX_JOURNAL_OBJECTS: u64 = 4_096;
 const MEBI: f64 = 1_048_576.0;
 
 /// A watch that plugins share, as it was sampled in the cluster.
@@ -108,6 +110,9 @@ pub(crate) fn estimate(
         (plain_cache, CHANGED_RELIST, CACHE_PER_LIST_BYTE.source)
     };
     let idle = plugins.len() as f64 * IDLE_PLUGIN.value;
+    let reconciled_by =
+        |watch: &WatchSample| watch.objects.min(MAX_JOURNAL_OBJECTS) as f64 * watch.plugins.len() as f64;
+    let reconciled = watches.iter().map(reconciled_by).sum::<f64>() * RECONCILED_OBJECT.value;
     let part = |part, bytes: f64, limit_only, source| MemoryPart {
         part,
         mebibytes: mebibytes(bytes),
@@ -117,6 +122,7 @@ pub(crate) fn estimate(
     let memory = vec![
         part("the host without plugins", BASE_RESIDENT.value, false, BASE_RESIDENT.source),
         part("idle plugins", idle, false, IDLE_PLUGIN.source),
+        part("objects that plugins reconciled", reconciled, false, RECONCILED_OBJECT.source),
         part("caches of the watched objects", cache, false, cache_source),
         part("a new list in which every object changed", cache * (relist.value - 1.0), true, relist.source),
         part(
@@ -257,6 +263,18 @@ mod tests {
             estimate.resources.requests.cpu.trim_end_matches('m').parse::<u64>().expect("a number")
         };
         assert!(cpu(&few) > MIN_MILLICORES && cpu(&many) > cpu(&few), "{few:?} {many:?}");
+    }
+
+    #[test]
+    fn reconciled_objects_count_for_each_plugin_up_to_the_size_of_its_journal() {
+        let mebibytes = |objects, plugins| {
+            part(
+                &estimate(vec![watch(objects, plugins)], &[], assumptions()),
+                "objects that plugins reconciled",
+            )
+        };
+        assert_eq!((mebibytes(1_000, 1), mebibytes(1_000, 1_000)), (1, 306));
+        assert_eq!(mebibytes(1_000_000, 10), mebibytes(MAX_JOURNAL_OBJECTS, 10));
     }
 
     #[test]

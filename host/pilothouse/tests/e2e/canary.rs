@@ -1,5 +1,7 @@
 //! A new version reconciles a part of the keys beside the running one, until it is promoted or taken back.
 
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use crate::harness::{Guest, Host, Options, another_version, wat, wat_with};
@@ -185,11 +187,90 @@ async fn a_canary_that_works_is_promoted_at_the_end_of_its_probation() {
     assert_eq!((rollout.get("canary"), rollout.get("probation")), (None, None), "{plugin:#}");
 }
 
-/// The scripts count their reconciles: each reads its record, writes the next number, and fails unless it reads that afterwards. If two
-/// versions reconciled a script at once, numbers would be missing.
+/// Scripts in many namespaces that count their reconciles: each reads its record, writes the next number, and fails unless it reads
+/// that afterwards. If two versions reconciled a script at once, numbers would be missing.
+struct CountedScripts<'a> {
+    host: &'a Host,
+    namespaces: Vec<String>,
+    names: Vec<String>,
+}
+
+impl<'a> CountedScripts<'a> {
+    const NAMESPACES: usize = 20;
+    const REQUESTS_AT_ONCE: usize = 16;
+
+    /// Creates the scripts: in each namespace one, or as many as `PILOTHOUSE_TEST_CANARY_OBJECTS` says.
+    async fn create(host: &'a Host) -> Self {
+        let objects =
+            std::env::var("PILOTHOUSE_TEST_CANARY_OBJECTS").map_or(1, |text| text.parse().expect("a number"));
+        let namespaces = (0..Self::NAMESPACES).map(|number| format!("shard-{number}")).collect();
+        let names = (0..objects).map(|number| format!("script-{number}")).collect();
+        let scripts = Self { host, namespaces, names };
+        for namespace in &scripts.namespaces {
+            create_namespace(host, namespace).await;
+            stream::iter(&scripts.names)
+                .for_each_concurrent(Self::REQUESTS_AT_ONCE, async |name| {
+                    let action = format!("read-back:{name}-turns\ncopy:{name}-record");
+                    create_script(host, namespace, name, &action).await;
+                })
+                .await;
+        }
+        scripts
+    }
+
+    fn maps(&self, namespace: &str) -> kube::Api<ConfigMap> {
+        kube::Api::namespaced(self.host.server.client.clone(), namespace)
+    }
+
+    /// Changes the scripts of a namespace.
+    async fn change(&self, namespace: &str, round: usize) {
+        let patch = kube::api::Patch::Merge(json!({"data": {"round": round.to_string()}}));
+        stream::iter(&self.names)
+            .for_each_concurrent(Self::REQUESTS_AT_ONCE, async |name| {
+                self.maps(namespace).patch(name, &Default::default(), &patch).await.expect("patched");
+            })
+            .await;
+    }
+
+    /// Waits until each script was reconciled in its last version, and nothing is left to do.
+    async fn wait_for_last_versions(&self) {
+        for (namespace, name) in self.all() {
+            let found = self.maps(namespace).get(name).await.expect("it is there");
+            let last = found.metadata.resource_version.expect("a version");
+            self.host
+                .wait(&format!("a reconcile of {namespace}/{name} at version {last}"), || async {
+                    let record = self.maps(namespace).get_opt(&format!("{name}-record")).await;
+                    let data = record.expect("answered")?.data?;
+                    (data.get("resourceVersion") == Some(&last)).then_some(())
+                })
+                .await;
+        }
+        self.host
+            .wait("the end of all work", || async {
+                let (_, body) = self.host.get("/api/plugins/plugin/keys").await;
+                let keys: Value = serde_json::from_str(&body).expect("JSON");
+                (keys["pending"] == 0).then_some(())
+            })
+            .await;
+    }
+
+    /// Returns the number of reconciles that all scripts have counted.
+    async fn turns(&self) -> u64 {
+        let mut turns = 0;
+        for (namespace, name) in self.all() {
+            let record = self.maps(namespace).get(&format!("{name}-turns")).await.expect("it is there");
+            turns += record.data.expect("data")["turn"].parse::<u64>().expect("a number");
+        }
+        turns
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.namespaces.iter().flat_map(|namespace| self.names.iter().map(move |name| (namespace, name)))
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_the_share_lose_no_event_and_no_key_has_two_versions_at_once() {
-    const NAMESPACES: usize = 20;
     let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
     if host.server.skip_if_external("the test creates namespaces") {
         return;
@@ -199,14 +280,7 @@ async fn changes_of_the_share_lose_no_event_and_no_key_has_two_versions_at_once(
     host.write_sidecar("plugin", &sidecar(10));
     host.install_plugin("plugin", &wasm);
     host.wait_for_generation("plugin", 1).await;
-    let namespaces: Vec<String> = (0..NAMESPACES).map(|number| format!("shard-{number}")).collect();
-    for namespace in &namespaces {
-        create_namespace(&host, namespace).await;
-        create_script(&host, namespace, "script", "read-back:turns\ncopy:record").await;
-    }
-    let maps = |namespace: &str| {
-        kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(host.server.client.clone(), namespace)
-    };
+    let scripts = CountedScripts::create(&host).await;
     // A change of the canary in the middle of each round of changes.
     let changes: [(&str, u8, &[&str]); 8] = [
         ("install", 2, &[]),
@@ -220,16 +294,15 @@ async fn changes_of_the_share_lose_no_event_and_no_key_has_two_versions_at_once(
     ];
     for (round, (change, number, command)) in changes.into_iter().enumerate() {
         let expected = another_version(&wasm, number);
-        for (position, namespace) in namespaces.iter().enumerate() {
-            if position == NAMESPACES / 2 {
+        for (position, namespace) in scripts.namespaces.iter().enumerate() {
+            if position == CountedScripts::NAMESPACES / 2 {
                 match change {
                     "install" => host.install_plugin("plugin", &expected),
                     "share" => host.write_sidecar("plugin", &sidecar(number)),
                     _ => assert_eq!(run(&host, command).0, 0),
                 }
             }
-            let patch = kube::api::Patch::Merge(json!({"data": {"round": round.to_string()}}));
-            maps(namespace).patch("script", &Default::default(), &patch).await.expect("patched");
+            scripts.change(namespace, round).await;
         }
         host.wait_for_plugin("plugin", &format!("{change} {number} {command:?}"), |plugin| {
             let canary = &plugin["rollout"]["canary"];
@@ -243,28 +316,10 @@ async fn changes_of_the_share_lose_no_event_and_no_key_has_two_versions_at_once(
     }
     let plugin = host.wait_for_generation("plugin", 2).await;
     assert_eq!(plugin["digest"], digest(&another_version(&wasm, 3)), "{plugin:#}");
-    for namespace in &namespaces {
-        let script = maps(namespace).get("script").await.expect("it is there");
-        let last = script.metadata.resource_version.expect("a version");
-        host.wait(&format!("a reconcile in {namespace} at version {last}"), || async {
-            let record = maps(namespace).get_opt("record").await.expect("answered")?;
-            (record.data?.get("resourceVersion") == Some(&last)).then_some(())
-        })
-        .await;
-    }
-    host.wait("the end of all work", || async {
-        let (_, body) = host.get("/api/plugins/plugin/keys").await;
-        let keys: Value = serde_json::from_str(&body).expect("JSON");
-        (keys["pending"] == 0).then_some(())
-    })
-    .await;
+    scripts.wait_for_last_versions().await;
     let plugin = host.plugin("plugin").await;
     assert_eq!(plugin["counters"]["errors"], 0, "{plugin:#}");
-    let mut turns = 0;
-    for namespace in &namespaces {
-        let record = maps(namespace).get("turns").await.expect("it is there");
-        turns += record.data.expect("data")["turn"].parse::<u64>().expect("a number");
-    }
+    let turns = scripts.turns().await;
     assert_eq!(plugin["counters"]["reconciles"], turns, "each reconcile has seen the one before: {plugin:#}");
     let (_, metrics) = host.get("/metrics").await;
     let series = "pilothouse_plugin_canary_reconciles_total{controller=\"plugin\",result=\"success\"}";
