@@ -7,7 +7,7 @@ use pilothouse_controller::{
     Situation, printable,
 };
 
-/// One line. It is shown again once its identity changes, which has no durations that grow by themselves.
+/// One line. `--follow` prints it again when its identity changes: the text without the durations that grow by themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) text: String,
@@ -162,6 +162,7 @@ pub(crate) fn entry_text(entry: &JournalEntry) -> String {
             let time = Duration::from_micros(u64::from(*microseconds));
             let failed = match attempt {
                 0 => String::new(),
+                1 => " after 1 failed attempt".to_owned(),
                 attempt => format!(" after {attempt} failed attempts"),
             };
             let trace = trace_id.as_ref().map(|id| format!(", trace {id}")).unwrap_or_default();
@@ -247,7 +248,7 @@ pub(crate) mod tests {
             "  queue      delayed for another 1.5s, 2 failed attempts, 0 open writes",
             "  T1 updated in foos rv 812: refused by the predicate",
             "  T2 patch of another object rv 813: HTTP 200",
-            "  T3 reconciled (created, retry) after 1 failed attempts in 1.5ms: done",
+            "  T3 reconciled (created, retry) after 1 failed attempt in 1.5ms: done",
             "  T4 reconciled (updated) in 2.5ms: done, trace 0af7",
         ];
         assert_eq!(texts(&now, &then), expected);

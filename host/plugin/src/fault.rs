@@ -216,8 +216,8 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// Returns what went wrong, by the error that the engine returned.
-pub(crate) fn describe_error(
+/// Returns the kind of fault that an error of the engine is.
+pub(crate) fn classify_error(
     error: &wasmtime::Error,
     guest: &GuestState,
     timeout: impl FnOnce() -> FaultKind,

@@ -16,7 +16,7 @@ use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
 use crate::compiled_plugin::{CompiledPlugin, LinkedCode};
 use crate::engine::Shared;
-use crate::fault::describe_error;
+use crate::fault::classify_error;
 use crate::observed_host::InstanceObserver;
 use crate::sandbox::{CpuMeter, GuestState, StopReason};
 use crate::{
@@ -340,7 +340,7 @@ async fn run<T>(
     };
     let kind = match result {
         Some(Ok(value)) => return Ok(value),
-        Some(Err(error)) => describe_error(&error, store.data(), || timed_out(store.data())),
+        Some(Err(error)) => classify_error(&error, store.data(), || timed_out(store.data())),
         None => {
             if state.waiting_in.is_none() && !state.cpu.is_computing() {
                 state.waiting_in = Some(WASI_WAIT);

@@ -60,7 +60,9 @@ impl ComputedIndexes {
         match (self.contents.read().objects.get(key), state) {
             (None, None) => true,
             // The bytes are compared, because a relist delivers the same state in another allocation.
-            (Some(entry), Some(state)) => entry.state.ptr_eq(state) || entry.state.json() == state.json(),
+            (Some(entry), Some(state)) => {
+                entry.state.ptr_eq(state) || entry.state.fresh_view().json() == state.json()
+            }
             _ => false,
         }
     }
@@ -87,6 +89,8 @@ impl ComputedIndexes {
                 by_value.entry(value.clone()).or_default().insert(state.key().clone());
             }
         }
+        // A view of its own: what the plugin or a comparison unpacks is not kept.
+        let state = state.fresh_view();
         contents.objects.insert(state.key().clone(), Entry { state, values, _charge: charge });
         outcome
     }
@@ -166,8 +170,26 @@ fn bytes(values: &[Vec<String>]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use pilothouse_model::{ObjectReader, ParseOptions};
+
     use super::*;
+
+    /// Returns a Pod whose text is made from that of another one, and is not unpacked.
+    pub(crate) fn packed_pod(name: &str) -> Object {
+        let options = ParseOptions::default().with_shared_text(1);
+        let mut reader = ObjectReader::default();
+        let mut read = |name| reader.read(pod_text(name).as_bytes(), &options, |_| None).expect("an object");
+        drop(read("base"));
+        read(name).fresh_view()
+    }
+
+    fn pod_text(name: &str) -> String {
+        let padding = "padding ".repeat(200);
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"n","uid":"{name}","resourceVersion":"1","ownerReferences":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"o","uid":"o"}}]}},"spec":{{"padding":"{padding}"}}}}"#
+        )
+    }
 
     fn object(name: &str, version: &str) -> Object {
         Object::from_json(format!(
@@ -239,6 +261,21 @@ mod tests {
         );
         assert!(!computed.is_current(&key, Some(&object("a", "2"))));
         assert!(!computed.is_current(&key, None), "the object is gone, and must be removed");
+    }
+
+    #[test]
+    fn what_a_plugin_reads_of_an_object_is_not_kept() {
+        let packed = packed_pod("b");
+        let packed_size = packed.memory_size();
+        assert!(packed.json().len() > 1600 && packed.memory_size() > packed_size + 1600, "it was unpacked");
+
+        let computed = ComputedIndexes::new(vec!["team".to_owned()], HostMemory::default());
+        computed.set(packed.clone(), values(&[&["red"]])).expect("room");
+        let kept = || computed.contents.read().objects[packed.key()].state.memory_size();
+        assert_eq!(kept(), packed_size);
+        let same = Object::from_json(pod_text("b")).expect("an object");
+        assert!(computed.is_current(packed.key(), Some(&same)));
+        assert_eq!(kept(), packed_size, "a comparison keeps nothing either");
     }
 
     #[test]

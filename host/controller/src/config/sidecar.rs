@@ -139,6 +139,11 @@ pub enum SidecarError {
         "shadow.file: {0:?} is not a path below the plugins directory; write it relative to that, such as \"shadows/new.wasm\""
     )]
     Shadow(String),
+    /// A text that is too long.
+    #[error(
+        "it has {0} bytes, and a sidecar may have {MAX_SIDECAR}; keep large values in a ConfigMap that the plugin reads"
+    )]
+    TooLarge(usize),
     /// More entries than a limit allows.
     #[error("{member}: there are {count} {what}, and a sidecar may have {bound}")]
     TooMany {
@@ -158,7 +163,7 @@ impl SidecarError {
     #[must_use]
     pub fn member(&self) -> Option<String> {
         match self {
-            Self::Yaml(_) => None,
+            Self::Yaml(_) | Self::TooLarge(_) => None,
             Self::Limits(error) => Some(format!("limits.{}", error.field)),
             Self::Http(_) => Some("grants.http".to_owned()),
             Self::Namespace(_) => Some("grants.watches".to_owned()),
@@ -235,7 +240,9 @@ impl Sidecar {
         if only_comments {
             return Ok(Self::default());
         }
-        at_most("the whole", text.len(), MAX_SIDECAR, "bytes")?;
+        if text.len() > MAX_SIDECAR {
+            return Err(SidecarError::TooLarge(text.len()));
+        }
         let sidecar: Self = pilothouse_yaml::from_str(text)
             .map_err(|problem| SidecarError::Yaml(printable(&problem).to_string()))?;
         limits::check(&sidecar.limits)?;

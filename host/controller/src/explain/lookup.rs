@@ -43,10 +43,10 @@ impl Default for Lookups {
 }
 
 impl Lookups {
-    /// Asks the API server, unless there were too many questions.
-    pub(crate) async fn ask(&self, server: &ApiClient, question: &ObjectLookup) -> ServerObject {
+    /// Looks an object up on the API server, unless there were too many look-ups.
+    pub(crate) async fn look_up(&self, server: &ApiClient, lookup: &ObjectLookup) -> ServerObject {
         let unknown = |problem: String| ServerObject::Unknown { problem };
-        let Some(path) = question.path() else {
+        let Some(path) = lookup.path() else {
             return unknown("the key cannot be that of an object".to_owned());
         };
         let permitted = self.0.lock().take(Instant::now());
@@ -54,7 +54,7 @@ impl Lookups {
             return unknown(format!("there were more than {RATE} look-ups per second; ask again"));
         }
         match timeout(TIMEOUT, server.get_with_limit(&path, MAX_RESPONSE)).await {
-            Ok(Ok(Some(body))) => question.read(&body),
+            Ok(Ok(Some(body))) => lookup.read(&body),
             Ok(Ok(None)) => ServerObject::Absent,
             Ok(Err(error)) => unknown(error.to_string()),
             Err(_) => unknown(format!("no response in {} s", TIMEOUT.as_secs())),
@@ -105,7 +105,7 @@ impl ObjectLookup {
 mod tests {
     use super::*;
 
-    fn question(namespace: &str, name: &str) -> ObjectLookup {
+    fn lookup(namespace: &str, name: &str) -> ObjectLookup {
         let resource = ResourceType {
             group: String::new(),
             version: "v1".to_owned(),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn answer(items: &serde_json::Value) -> ServerObject {
-        question("shop", "a").read(&Bytes::from(serde_json::json!({"items": items}).to_string()))
+        lookup("shop", "a").read(&Bytes::from(serde_json::json!({"items": items}).to_string()))
     }
 
     #[test]
@@ -143,21 +143,21 @@ mod tests {
             assert_eq!(answer(&items), expected, "{items}");
         }
         for body in ["", "7", r#"{"items":[7]}"#] {
-            let read = question("shop", "a").read(&Bytes::from_static(body.as_bytes()));
+            let read = lookup("shop", "a").read(&Bytes::from_static(body.as_bytes()));
             assert!(matches!(read, ServerObject::Unknown { .. }), "{body}: {read:?}");
         }
     }
 
     #[test]
     fn only_keys_that_objects_can_have_are_asked_for() {
-        let path = question("shop", "a.b").path();
+        let path = lookup("shop", "a.b").path();
         let expected = "/api/v1/namespaces/shop/configmaps?fieldSelector=metadata.name%3Da.b&limit=1";
         assert_eq!(path.as_deref(), Some(expected));
         let long = "a".repeat(300);
         for (namespace, name) in
             [("shop", "a,b"), ("shop", "a=b"), ("sh op", "a"), ("shop", ""), ("shop", &*long), ("shop", "ä")]
         {
-            assert_eq!(question(namespace, name).path(), None, "{namespace}/{name}");
+            assert_eq!(lookup(namespace, name).path(), None, "{namespace}/{name}");
         }
     }
 
@@ -169,12 +169,12 @@ mod tests {
             )))
         });
         let server = ApiClient::new(kube::Client::new(service, "default"));
-        let (lookups, question) = (Lookups::default(), question("shop", "a"));
+        let (lookups, lookup) = (Lookups::default(), lookup("shop", "a"));
         for _ in 0..BURST {
-            assert_eq!(lookups.ask(&server, &question).await, ServerObject::Absent);
+            assert_eq!(lookups.look_up(&server, &lookup).await, ServerObject::Absent);
         }
-        assert!(matches!(lookups.ask(&server, &question).await, ServerObject::Unknown { .. }));
+        assert!(matches!(lookups.look_up(&server, &lookup).await, ServerObject::Unknown { .. }));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(lookups.ask(&server, &question).await, ServerObject::Absent);
+        assert_eq!(lookups.look_up(&server, &lookup).await, ServerObject::Absent);
     }
 }

@@ -160,7 +160,7 @@ pub enum ServerObject {
         /// Whether the watch's field selector selects it.
         field_selector_matches: bool,
     },
-    /// The server could not be asked.
+    /// The server was not asked, or gave no usable response.
     #[serde(rename_all = "camelCase")]
     Unknown {
         /// Why not.

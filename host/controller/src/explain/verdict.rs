@@ -15,7 +15,7 @@ use crate::runtime::KeyStateName;
 /// Why a key is, or is not, reconciled. The names are public and stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cause {
-    /// The object does not exist.
+    /// The object does not exist, or the cache does not have it and its state on the API server is unknown.
     NoSuchObject,
     /// The watch does not include the namespace.
     OtherNamespace,
@@ -47,7 +47,7 @@ pub enum Cause {
     Queued,
     /// A worker reconciles the key.
     Reconciling,
-    /// The last attempt failed with an error that a retry cannot mend.
+    /// The last reconcile that the journal knows ended with an error that a retry cannot mend.
     TerminalError,
     /// Nothing is pending, and nothing prevents the next reconcile.
     AllWell,
@@ -91,21 +91,21 @@ type Verdict = (Cause, String);
 const MAX_PREDICATE: usize = 200;
 
 /// Returns the cause that decides, in the order in which a change passes through the host.
-pub(crate) fn decide(now: &Situation, then: &[JournalEntry]) -> Verdict {
-    not_running(now)
-        .or_else(|| other_namespace(now))
-        .or_else(|| missing(now))
-        .or_else(|| now.queue.as_ref().map(|queue| pending(now, queue)))
-        .or_else(|| watch_stale(now))
-        .or_else(|| absent(now, then))
-        .or_else(|| terminal_error(now, then))
-        .or_else(|| predicate_false(now, then))
-        .or_else(|| stopped_work(now))
-        .unwrap_or_else(|| all_well(now, then))
+pub(crate) fn decide(situation: &Situation, history: &[JournalEntry]) -> Verdict {
+    not_running(situation)
+        .or_else(|| other_namespace(situation))
+        .or_else(|| missing(situation))
+        .or_else(|| situation.queue.as_ref().map(|queue| pending(situation, queue)))
+        .or_else(|| watch_stale(situation))
+        .or_else(|| absent(situation, history))
+        .or_else(|| terminal_error(situation, history))
+        .or_else(|| predicate_false(situation, history))
+        .or_else(|| stopped_work(situation))
+        .unwrap_or_else(|| all_well(situation, history))
 }
 
-fn not_running(now: &Situation) -> Option<Verdict> {
-    let plugin = &now.plugin;
+fn not_running(situation: &Situation) -> Option<Verdict> {
+    let plugin = &situation.plugin;
     if plugin.running {
         return None;
     }
@@ -117,34 +117,35 @@ fn not_running(now: &Situation) -> Option<Verdict> {
     };
     let cause = match (&plugin.missing, plugin.state) {
         (_, PluginState::BackingOff) => Cause::BackingOff,
-        (Some(missing), PluginState::Waiting) => match missing.kind {
-            PrerequisiteKind::Grant => Cause::NotGranted,
-            PrerequisiteKind::Crd => Cause::CrdMissing,
-            PrerequisiteKind::List => Cause::WatchStale,
-            PrerequisiteKind::Other => Cause::PluginNotRunning,
-        },
+        (Some(missing), PluginState::Waiting) => cause_of(missing.kind),
         _ => Cause::PluginNotRunning,
     };
     Some((cause, text))
 }
 
-fn other_namespace(now: &Situation) -> Option<Verdict> {
-    let watch = now.watch.as_ref().filter(|watch| !watch.covers_namespace)?;
+/// Returns the cause of a prerequisite that is missing.
+fn cause_of(kind: PrerequisiteKind) -> Cause {
+    match kind {
+        PrerequisiteKind::Grant => Cause::NotGranted,
+        PrerequisiteKind::Crd => Cause::CrdMissing,
+        PrerequisiteKind::List => Cause::WatchStale,
+        PrerequisiteKind::Other => Cause::PluginNotRunning,
+    }
+}
+
+fn other_namespace(situation: &Situation) -> Option<Verdict> {
+    let watch = situation.watch.as_ref().filter(|watch| !watch.covers_namespace)?;
     let namespaces = watch.namespaces.join(", ");
     Some((Cause::OtherNamespace, format!("the plugin watches {} only in {namespaces}", watch.resource)))
 }
 
-fn missing(now: &Situation) -> Option<Verdict> {
-    let missing = now.plugin.missing.as_ref()?;
-    let cause = match missing.kind {
-        PrerequisiteKind::Crd => Cause::CrdMissing,
-        _ => Cause::NotGranted,
-    };
-    Some((cause, missing.text.clone()))
+fn missing(situation: &Situation) -> Option<Verdict> {
+    let missing = situation.plugin.missing.as_ref()?;
+    Some((cause_of(missing.kind), missing.text.clone()))
 }
 
 /// The cause of a key that is pending.
-fn pending(now: &Situation, queue: &QueueSituation) -> Verdict {
+fn pending(situation: &Situation, queue: &QueueSituation) -> Verdict {
     if queue.held_by_writes {
         let writes = count(queue.open_writes, "write");
         let text = format!("its last reconcile has ended, but {writes} of it had no response yet");
@@ -152,23 +153,23 @@ fn pending(now: &Situation, queue: &QueueSituation) -> Verdict {
     }
     if queue.state == KeyStateName::Processing {
         let text = match queue.open_writes {
-            0 => format!("a worker has reconciled it for {}", time(queue.milliseconds)),
+            0 => format!("a worker has been reconciling it for {}", time(queue.milliseconds)),
             open => format!(
-                "a worker has reconciled it for {}; {} of it had no response yet",
+                "a worker has been reconciling it for {}; {} of it had no response yet",
                 time(queue.milliseconds),
                 count(open, "write")
             ),
         };
         return (Cause::Reconciling, text);
     }
-    if let Some(verdict) = stopped_work(now) {
+    if let Some(verdict) = stopped_work(situation) {
         return verdict;
     }
-    let due = time(queue.milliseconds);
     if queue.state == KeyStateName::Ready {
-        return (Cause::Queued, format!("it has waited for a worker for {due}"));
+        return (Cause::Queued, format!("it has been waiting for a worker for {}", time(queue.milliseconds)));
     }
-    let delaying = now.hot_loop.as_ref().filter(|hot_loop| hot_loop.milliseconds > 0);
+    let due = time(queue.milliseconds);
+    let delaying = situation.hot_loop.as_ref().filter(|hot_loop| hot_loop.milliseconds > 0);
     if let Some(hot_loop) = delaying {
         return (Cause::HotLoop, format!("{}; the next round starts in {due}", hot_loop.text));
     }
@@ -181,8 +182,8 @@ fn pending(now: &Situation, queue: &QueueSituation) -> Verdict {
 }
 
 /// The cause of a plugin that starts no work, although nothing is missing.
-fn stopped_work(now: &Situation) -> Option<Verdict> {
-    let plugin = &now.plugin;
+fn stopped_work(situation: &Situation) -> Option<Verdict> {
+    let plugin = &situation.plugin;
     if plugin.paused {
         let text = "an operator has paused the plugin; `pilothouse resume` continues it".to_owned();
         return Some((Cause::Paused, text));
@@ -190,8 +191,8 @@ fn stopped_work(now: &Situation) -> Option<Verdict> {
     (plugin.state == PluginState::BackingOff).then(|| (Cause::BackingOff, plugin.error.clone()))
 }
 
-fn watch_stale(now: &Situation) -> Option<Verdict> {
-    let watch = now.watch.as_ref()?;
+fn watch_stale(situation: &Situation) -> Option<Verdict> {
+    let watch = situation.watch.as_ref()?;
     if let Some(error) = &watch.error {
         return Some((Cause::WatchStale, format!("the watch of {} does not work: {error}", watch.resource)));
     }
@@ -200,15 +201,15 @@ fn watch_stale(now: &Situation) -> Option<Verdict> {
 }
 
 /// The cause of a key without a cached object.
-fn absent(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
-    if now.cached.is_some() {
+fn absent(situation: &Situation, history: &[JournalEntry]) -> Option<Verdict> {
+    if situation.cached.is_some() {
         return None;
     }
-    let watch = now.watch.as_ref()?;
+    let watch = situation.watch.as_ref()?;
     let resource = &watch.resource;
-    let was_deleted = last_event(then).is_some_and(|(_, _, change)| change == "deleted");
+    let was_deleted = last_event(history).is_some_and(|(_, _, change)| change == "deleted");
     let absent = if was_deleted { "it was deleted" } else { "there is no such object" };
-    match &now.on_server {
+    match &situation.on_server {
         Some(ServerObject::Exists { resource_version, label_selector_matches, field_selector_matches }) => {
             let refusal = match (label_selector_matches, field_selector_matches) {
                 (false, _) => format!("the label selector {:?}", watch.label_selector),
@@ -224,22 +225,23 @@ fn absent(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
             Some((Cause::NotSelected, text))
         }
         Some(ServerObject::Unknown { problem }) => {
-            let text =
-                format!("the cache of {resource} does not have it; the API server was not asked: {problem}");
+            let text = format!(
+                "the cache of {resource} does not have it; its state on the API server is unknown: {problem}"
+            );
             Some((Cause::NoSuchObject, text))
         }
         Some(ServerObject::Absent) | None => Some((Cause::NoSuchObject, format!("{absent} in {resource}"))),
     }
 }
 
-/// The cause of a key that failed for good, unless something has changed since.
-fn terminal_error(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
-    let last = then.iter().rev().find_map(|entry| match &entry.what {
+/// The cause of a key whose last recorded reconcile ended with a terminal error. What is pending comes before it.
+fn terminal_error(situation: &Situation, history: &[JournalEntry]) -> Option<Verdict> {
+    let last = history.iter().rev().find_map(|entry| match &entry.what {
         EntryDetail::Reconcile { outcome, .. } => Some((outcome, &entry.time)),
         _ => None,
     });
     let (_, time) = last.filter(|(outcome, _)| *outcome == "terminal")?;
-    let rv = now.cached.as_ref().map(|cached| format!("; its rv is {}", cached.resource_version));
+    let rv = situation.cached.as_ref().map(|cached| format!("; its rv is {}", cached.resource_version));
     let text = format!(
         "the reconcile at {time} failed with a terminal error, which is not tried again until the object changes{}; `pilothouse logs` has the error",
         rv.unwrap_or_default()
@@ -247,12 +249,12 @@ fn terminal_error(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
     Some((Cause::TerminalError, text))
 }
 
-fn predicate_false(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
-    let (predicate, cached) = (now.predicate.as_ref()?, now.cached.as_ref()?);
+fn predicate_false(situation: &Situation, history: &[JournalEntry]) -> Option<Verdict> {
+    let (predicate, cached) = (situation.predicate.as_ref()?, situation.cached.as_ref()?);
     let version = &cached.resource_version;
     let text = match predicate.value {
         PredicateValue::False => format!("{} is false at rv {version}", false_parts(predicate)),
-        PredicateValue::DependsOnChange if is_refused(version, then) => {
+        PredicateValue::DependsOnChange if is_refused(version, history) => {
             let expression = shortened(&predicate.text);
             format!(
                 "{expression} was false for the change to rv {version}; it compares the change with what was before"
@@ -264,11 +266,11 @@ fn predicate_false(now: &Situation, then: &[JournalEntry]) -> Option<Verdict> {
 }
 
 /// Whether the change to this version, which the plugin did not write itself, has queued nothing.
-fn is_refused(version: &str, then: &[JournalEntry]) -> bool {
+fn is_refused(version: &str, history: &[JournalEntry]) -> bool {
     let Ok(version) = version.parse::<u64>() else {
-        return last_event(then).is_some_and(|(_, is_queued, _)| !is_queued);
+        return last_event(history).is_some_and(|(_, is_queued, _)| !is_queued);
     };
-    let written: BTreeSet<u64> = then
+    let written: BTreeSet<u64> = history
         .iter()
         .filter_map(|entry| match &entry.what {
             EntryDetail::Write { resource_version, .. } => Some(*resource_version),
@@ -278,7 +280,7 @@ fn is_refused(version: &str, then: &[JournalEntry]) -> bool {
     if written.contains(&version) {
         return false;
     }
-    match last_event(then) {
+    match last_event(history) {
         Some((seen, is_queued, _)) if seen == version => !is_queued,
         // A condition that the informer evaluates refuses a change before the plugin's dispatcher, and its journal, see it.
         Some((seen, ..)) => seen < version,
@@ -288,8 +290,8 @@ fn is_refused(version: &str, then: &[JournalEntry]) -> bool {
 }
 
 /// Returns the last change of the object itself: its version, whether it queued the key, and the kind of change.
-fn last_event(then: &[JournalEntry]) -> Option<(u64, bool, &str)> {
-    then.iter().rev().find_map(|entry| match &entry.what {
+fn last_event(history: &[JournalEntry]) -> Option<(u64, bool, &str)> {
+    history.iter().rev().find_map(|entry| match &entry.what {
         EntryDetail::Event { of_target: true, change, resource_version, queued, .. } => {
             Some((*resource_version, *queued, change.as_str()))
         }
@@ -311,13 +313,13 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn all_well(now: &Situation, then: &[JournalEntry]) -> Verdict {
-    let reconciled = then.iter().rev().find(|entry| matches!(entry.what, EntryDetail::Reconcile { .. }));
+fn all_well(situation: &Situation, history: &[JournalEntry]) -> Verdict {
+    let reconciled = history.iter().rev().find(|entry| matches!(entry.what, EntryDetail::Reconcile { .. }));
     let reconciled = match reconciled {
         Some(entry) => format!("it was last reconciled at {}", entry.time),
-        None => "the journal has no reconcile of it any more".to_owned(),
+        None => "the journal has no reconcile of it".to_owned(),
     };
-    let version = now.cached.as_ref().map(|cached| format!("; its rv is {}", cached.resource_version));
+    let version = situation.cached.as_ref().map(|cached| format!("; its rv is {}", cached.resource_version));
     let text = format!("nothing is pending; {reconciled}{}", version.unwrap_or_default());
     (Cause::AllWell, text)
 }

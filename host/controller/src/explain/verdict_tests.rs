@@ -213,7 +213,7 @@ fn journal_causes() {
     check(by_change(), &[reconcile("done")], Cause::AllWell, "T2");
     check(|_| {}, &[reconcile("done"), reconcile("terminal")], Cause::TerminalError, "terminal error");
     check(|_| {}, &[reconcile("terminal"), reconcile("retry")], Cause::AllWell, "T2");
-    check(|_| {}, &[], Cause::AllWell, "no reconcile of it any more");
+    check(|_| {}, &[], Cause::AllWell, "the journal has no reconcile of it");
 }
 
 #[test]

@@ -52,8 +52,8 @@ impl PluginHost {
             let error = last_errors(&lines).get(&(facts.watch.as_str(), facts.key.as_str())).copied();
             queue.last_error = error.map(str::to_owned);
         }
-        if let Some(question) = facts.question.take() {
-            let answer = self.shared.lookups.ask(&self.shared.services.server, &question).await;
+        if let Some(lookup) = facts.lookup.take() {
+            let answer = self.shared.lookups.look_up(&self.shared.services.server, &lookup).await;
             facts.now.on_server = Some(answer);
         }
         Ok(facts.explain())

@@ -87,11 +87,12 @@ fn requires_scan(event: &notify::Result<notify::Event>) -> bool {
 /// Scans the directory, and the folder of another source. Returns the names of the plugins that are in both, too. If either cannot be read, nothing
 /// is returned but the reason, because the plugins of that one would be taken for removed.
 fn scan_all(directory: &Path, provided: Option<&ProvidedPlugins>) -> Result<(Scan, Vec<String>), String> {
-    let mut found = scan(directory).map_err(|error| unreadable(directory, &error))?;
+    let mut found =
+        scan(directory).map_err(|error| unreadable("the plugins directory", directory, &error))?;
     let duplicates = match provided {
-        Some(provided) => {
-            provided.add_to(&mut found).map_err(|error| unreadable(provided.folder(), &error))?
-        }
+        Some(provided) => provided.add_to(&mut found).map_err(|error| {
+            unreadable("the folder of plugins from registries", provided.folder(), &error)
+        })?,
         None => Vec::new(),
     };
     Ok((found, duplicates))
@@ -103,12 +104,12 @@ fn duplicate(name: &str) -> String {
     )
 }
 
-fn unreadable(directory: &Path, error: &std::io::Error) -> String {
+fn unreadable(what: &str, directory: &Path, error: &std::io::Error) -> String {
     let remedy = match error.kind() {
         std::io::ErrorKind::NotFound => "create it again; its plugins continue to run meanwhile",
         _ => "check its permissions",
     };
-    format!("the plugins directory {} cannot be read: {error}; {remedy}", directory.display())
+    format!("{what} {} cannot be read: {error}; {remedy}", directory.display())
 }
 
 #[cfg(test)]

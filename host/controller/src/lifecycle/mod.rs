@@ -1,6 +1,6 @@
 //! The lifecycle of a plugin: its states and transitions, when it backs off, and how changes are reported.
 //!
-//! [`StateMachine`](state_machine), the [`FaultCounter`](health) and [`backoff`] are pure. [`Lifecycle`]
+//! [`StateMachine`](state_machine), the [`FaultCounter`](fault_counter) and [`backoff`] are pure. [`Lifecycle`]
 //! holds the state machine of one plugin and reports its transitions by metrics and Events. [`RecentErrors`]
 //! distinguishes a plugin that works from one whose calls all fail, and [`CompileStatus`] shows a
 //! compilation.

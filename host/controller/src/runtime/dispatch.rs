@@ -11,14 +11,14 @@ use futures::stream::FuturesUnordered;
 use pilothouse_informer::Priority;
 use pilothouse_informer::supervise::{TaskPanic, panic_message};
 use pilothouse_model::{Notification, ObjectKey};
-use pilothouse_plugin::{LogLevel, Reason};
+use pilothouse_plugin::{IndexCursor, IndexPart, LogLevel, Reason};
 use tokio::time::{Instant, sleep_until};
 
 use crate::guest_host::GuestServices;
 use crate::load::version::{ResolvedTrigger, Version, WatchRoute};
 use crate::runtime::predicate::PredicateError;
 use crate::runtime::queue::{Item, QueueEvent};
-use crate::runtime::targets::{TargetKeys, Targets};
+use crate::runtime::targets::{TargetKeys, Targets, TriggeredKeys};
 
 type NextBatch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 
@@ -42,6 +42,21 @@ struct Remaining {
     /// When the batch was taken from the informer.
     received: Instant,
     notifications: std::vec::IntoIter<Notification>,
+    /// The notification that was taken from them last.
+    current: Option<Notification>,
+    /// The keys that it triggers and that are not queued yet.
+    keys: Option<TriggeredKeys>,
+    /// The namespace whose targets the initial list has queued last.
+    queued_namespace: Option<String>,
+}
+
+impl Remaining {
+    fn new(position: usize, batch: Vec<Notification>) -> Self {
+        // The clock is read once for each batch, not for each notification.
+        let received = Instant::now();
+        let notifications = batch.into_iter();
+        Self { position, received, notifications, current: None, keys: None, queued_namespace: None }
+    }
 }
 
 /// How long one call of [`Dispatcher::next`] evaluates predicates and queues keys before it yields to other tasks.
@@ -115,20 +130,18 @@ impl Dispatcher {
         let Some(batch) = batch else { return };
         guest.journal.begin_batch(Instant::now());
         version.views.confirm_own_writes(&version.routes[position].watch, &batch);
-        // The clock is read once for each batch, not for each notification.
-        let received = Instant::now();
-        self.remaining = Some(Remaining { position, received, notifications: batch.into_iter() });
+        self.remaining = Some(Remaining::new(position, batch));
         self.queue_remaining(guest, Some(TIME_SLICE));
     }
 
     /// Queues the rest of the current batch, for at most `slice` if that is given. At its end, the subscription is polled again.
     fn queue_remaining(&mut self, guest: &GuestServices, slice: Option<Duration>) {
         let (Some(version), Some(remaining)) = (&self.version, &mut self.remaining) else { return };
-        let (position, received) = (remaining.position, remaining.received);
+        let position = remaining.position;
         let route = &version.routes[position];
         let end = slice.filter(|_| needs_slices(route)).map(|slice| Instant::now() + slice);
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
-        if queue_all(version, route, &mut remaining.notifications, received, guest, &is_over) {
+        if queue_all(version, route, remaining, guest, &is_over) {
             self.batches.push(next_batch(version, position, route));
             self.remaining = None;
         }
@@ -141,10 +154,10 @@ fn needs_slices(route: &WatchRoute) -> bool {
     route
         .trigger
         .as_ref()
-        .is_some_and(|trigger| trigger.predicate.needs_interpreter() || trigger.targets.searches_cache())
+        .is_some_and(|trigger| trigger.predicate.needs_interpreter() || trigger.targets.may_be_many())
 }
 
-/// Queues the keys that the notifications trigger, until `is_over` returns true after one of them. Returns whether none is left.
+/// Queues the keys that the notifications trigger, until `is_over` returns true between two steps. Returns whether none is left.
 ///
 /// The objects of an initial list that are in one namespace trigger the same keys, for the same reason. They are queued once.
 ///
@@ -152,22 +165,13 @@ fn needs_slices(route: &WatchRoute) -> bool {
 fn queue_all(
     version: &Version,
     route: &WatchRoute,
-    remaining: &mut std::vec::IntoIter<Notification>,
-    received: Instant,
+    remaining: &mut Remaining,
     guest: &GuestServices,
     is_over: &impl Fn() -> bool,
 ) -> bool {
-    let (mut current, mut queued_namespace) = (None, None::<String>);
     loop {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            for notification in remaining.by_ref() {
-                let notification = current.insert(notification);
-                guest.panics.inject_test_panic("dispatch");
-                let namespace = initial_namespace(route, notification);
-                if namespace.is_none() || namespace != queued_namespace.as_deref() {
-                    queue(version, route, notification, received, guest);
-                    queued_namespace = namespace.map(str::to_owned);
-                }
+            while step(version, route, remaining, guest) {
                 if is_over() {
                     return false;
                 }
@@ -175,20 +179,42 @@ fn queue_all(
             true
         }));
         let payload = match outcome {
-            Ok(is_done) => return is_done && remaining.as_slice().is_empty(),
+            Ok(is_done) => return is_done,
             Err(payload) => payload,
         };
+        remaining.keys = None;
         let panic = TaskPanic { message: panic_message(&*payload), panics: 1, wait: Duration::ZERO };
         guest.report_panic("dispatch", &panic);
         if let (Some(notification), Some(ResolvedTrigger { targets: Targets::Itself, target_watch, .. })) =
-            (&current, &route.trigger)
+            (&remaining.current, &route.trigger)
         {
             let (reason, priority) = reason(notification);
             let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
-            let event = event_time(priority, received).map(QueueEvent::from);
+            let event = event_time(priority, remaining.received).map(QueueEvent::from);
             guest.queue.add_for_event(item, reason, priority, event);
         }
     }
+}
+
+/// Queues the next part of the current notification's keys or, if it has none left, the first part of the next one's. Returns whether there
+/// was anything to do.
+fn step(version: &Version, route: &WatchRoute, remaining: &mut Remaining, guest: &GuestServices) -> bool {
+    if remaining.keys.is_none() {
+        let Some(notification) = remaining.notifications.next() else { return false };
+        let notification = remaining.current.insert(notification);
+        guest.panics.inject_test_panic("dispatch");
+        let namespace = initial_namespace(route, notification);
+        if namespace.is_some() && namespace == remaining.queued_namespace.as_deref() {
+            return true;
+        }
+        remaining.queued_namespace = namespace.map(str::to_owned);
+        remaining.keys = triggered_keys(version, route, notification, remaining.received, guest);
+    }
+    if let (Some(notification), Some(keys)) = (&remaining.current, &mut remaining.keys) {
+        queue_part(version, route, notification, keys, remaining.received, guest);
+        remaining.keys.take_if(|keys| !keys.has_more());
+    }
+    true
 }
 
 /// Returns the namespace whose targets an object of the initial list triggers; `None` for other notifications and triggers.
@@ -208,7 +234,7 @@ fn next_batch(version: &Version, position: usize, route: &WatchRoute) -> NextBat
     Box::pin(async move { (position, subscribed.next_batch(&views, &watch).await) })
 }
 
-/// Queues the keys that a change of an object triggers, which the plugin's task received at `received`.
+/// Queues all keys that a change of an object triggers, which the plugin's task received at `received`.
 pub(super) fn queue(
     version: &Version,
     route: &WatchRoute,
@@ -216,9 +242,22 @@ pub(super) fn queue(
     received: Instant,
     guest: &GuestServices,
 ) {
-    let Some(trigger) = &route.trigger else { return };
+    let Some(mut keys) = triggered_keys(version, route, notification, received, guest) else { return };
+    while keys.has_more() {
+        queue_part(version, route, notification, &mut keys, received, guest);
+    }
+}
+
+/// Returns the keys that a change triggers. If that is the object itself, queues it. Returns `None` if there is nothing left to queue.
+fn triggered_keys(
+    version: &Version,
+    route: &WatchRoute,
+    notification: &Notification,
+    received: Instant,
+    guest: &GuestServices,
+) -> Option<TriggeredKeys> {
+    let trigger = route.trigger.as_ref()?;
     let (reason, priority) = reason(notification);
-    let event_at = event_time(priority, received);
     // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
     let is_checked = priority == Priority::Normal || reason == Reason::Resync;
     let is_itself = matches!(trigger.targets, Targets::Itself);
@@ -227,29 +266,58 @@ pub(super) fn queue(
         if is_itself {
             guest.journal.record_refused(&trigger.target_watch, notification, reason);
         }
-        return;
+        return None;
     }
+    if is_itself {
+        queue_key(version, route, notification, notification.key().clone(), received, guest);
+        return None;
+    }
+    Some(trigger.targets.keys_for(notification))
+}
+
+/// Queues the next part of the keys that a change triggers.
+fn queue_part(
+    version: &Version,
+    route: &WatchRoute,
+    notification: &Notification,
+    keys: &mut TriggeredKeys,
+    received: Instant,
+    guest: &GuestServices,
+) {
+    let Some(trigger) = &route.trigger else { return };
     let target = CachedTarget { version, watch: &trigger.target_watch };
-    for key in trigger.targets.keys_for(notification, &target) {
-        let item = Item { watch: Arc::clone(&trigger.target_watch), key };
-        guest.hot_loops.record_event(&item, notification);
-        guest.journal.record_queued(&item.watch, &item.key, &route.watch, notification, reason);
-        let event = event_at.map(|at| QueueEvent {
-            at,
-            record: guest.tracer.event(notification, &route.watch, reason, at, &guest.host_memory),
-        });
-        if is_itself {
-            guest.queue.add_for_event(item, reason, priority, event);
-            continue;
-        }
-        let is_cached = |key: &ObjectKey| {
-            version.views.get(&trigger.target_watch).is_ok_and(|view| view.object(key).is_some())
-        };
-        if let Err(exceeded) = guest.queue.add_named(item, reason, priority, event, is_cached) {
-            let refused =
-                format!("a key that {} of watch {:?} names is not queued", notification.key(), route.watch);
-            guest.record_refusal(&refused, &exceeded);
-        }
+    for key in keys.next_part(&target) {
+        queue_key(version, route, notification, key, received, guest);
+    }
+}
+
+fn queue_key(
+    version: &Version,
+    route: &WatchRoute,
+    notification: &Notification,
+    key: ObjectKey,
+    received: Instant,
+    guest: &GuestServices,
+) {
+    let Some(trigger) = &route.trigger else { return };
+    let (reason, priority) = reason(notification);
+    let item = Item { watch: Arc::clone(&trigger.target_watch), key };
+    guest.hot_loops.record_event(&item, notification);
+    guest.journal.record_queued(&item.watch, &item.key, &route.watch, notification, reason);
+    let event = event_time(priority, received).map(|at| QueueEvent {
+        at,
+        record: guest.tracer.event(notification, &route.watch, reason, at, &guest.host_memory),
+    });
+    if matches!(trigger.targets, Targets::Itself) {
+        return guest.queue.add_for_event(item, reason, priority, event);
+    }
+    let is_cached = |key: &ObjectKey| {
+        version.views.get(&trigger.target_watch).is_ok_and(|view| view.object(key).is_some())
+    };
+    if let Err(exceeded) = guest.queue.add_named(item, reason, priority, event, is_cached) {
+        let refused =
+            format!("a key that {} of watch {:?} names is not queued", notification.key(), route.watch);
+        guest.record_refusal(&refused, &exceeded);
     }
 }
 
@@ -300,13 +368,13 @@ struct CachedTarget<'a> {
 
 // The names exist: they were checked with the descriptor.
 impl TargetKeys for CachedTarget<'_> {
-    fn by_index(&self, index: &str, value: &str) -> Vec<ObjectKey> {
-        let keys = self.version.views.get(self.watch).and_then(|view| view.all_index_keys(index, value));
-        keys.unwrap_or_default()
+    fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey> {
+        let view = self.version.views.get(self.watch);
+        view.and_then(|view| view.index_keys(index, value, from, step)).unwrap_or_default()
     }
 
-    fn in_namespace(&self, namespace: &str) -> Vec<ObjectKey> {
-        self.version.views.get(self.watch).map(|view| view.keys_in(namespace)).unwrap_or_default()
+    fn in_namespace(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey> {
+        self.version.views.get(self.watch).map(|view| view.keys_in(namespace, from, step)).unwrap_or_default()
     }
 }
 
@@ -348,6 +416,7 @@ mod tests {
     use std::cell::RefCell;
 
     use futures::FutureExt;
+    use pilothouse_model::Object;
 
     use super::*;
     use crate::cache::views::model_tests::model_server::{ModelServer, TestWatch};
@@ -363,11 +432,10 @@ mod tests {
         (0..3).for_each(|name| drop(server.put(name, 0, 0)));
         watched.deliver(&server, 3).await;
         let version = version(&guest, "maps", &watched).await;
-        let mut batch = version.routes[0].subscribed.take_all().into_iter();
+        let mut batch = Remaining::new(0, version.routes[0].subscribed.take_all());
         guest.panics.arm("dispatch", 1);
-        let received = Instant::now();
         let route = &version.routes[0];
-        assert!(queue_all(&version, route, &mut batch, received, &guest, &|| false), "all are queued");
+        assert!(queue_all(&version, route, &mut batch, &guest, &|| false), "all are queued");
         assert_eq!((guest.queue.snapshot().depth, guest.metrics.task_panics.get()), (3, 1));
         let status = guest.panics.status_text().expect("a problem in the status");
         assert!(status.contains("a defect in the dispatch"), "{status}");
@@ -399,10 +467,37 @@ mod tests {
                 false
             };
             let added = |object| Notification::Added { object, initial };
-            let mut batch = objects.iter().cloned().map(added).collect::<Vec<_>>().into_iter();
-            assert!(queue_all(&version, &version.routes[0], &mut batch, Instant::now(), &guest, &take_all));
+            let mut batch = Remaining::new(0, objects.iter().cloned().map(added).collect());
+            assert!(queue_all(&version, &version.routes[0], &mut batch, &guest, &take_all));
             assert_eq!(queued.into_inner(), expected, "initial: {initial}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_keys_of_one_change_are_queued_in_parts_that_end_with_the_time_slice() {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let guest = GuestServices::for_test("named", kube::Client::new(service, "n"));
+        let watched = TestWatch::open("").await;
+        let mut version = version(&guest, "maps", &watched).await;
+        version.routes[0].trigger.as_mut().expect("a trigger").targets =
+            Targets::field("{.spec.refs[*]}", None, true).expect("a path");
+        let route = &version.routes[0];
+        assert!(needs_slices(route));
+        let names: Vec<String> = (0..1_200).map(|number| format!(r#""n-{number}""#)).collect();
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p","namespace":"n"}},"spec":{{"refs":[{}]}}}}"#,
+            names.join(",")
+        );
+        let object = Object::from_json(text).expect("an object");
+        let added = || Notification::Added { object: object.clone(), initial: false };
+        let mut batch = Remaining::new(0, vec![added(), added()]);
+        let mut depths = Vec::new();
+        while !queue_all(&version, route, &mut batch, &guest, &|| true) {
+            depths.push(guest.queue.snapshot().depth);
+        }
+        assert_eq!(depths, [512, 1024, 1200, 1200, 1200, 1200], "each slice queues a part");
     }
 
     #[tokio::test(start_paused = true)]

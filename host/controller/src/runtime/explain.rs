@@ -32,7 +32,7 @@ pub(crate) struct CollectedFacts {
     pub(crate) now: Situation,
     then: Vec<JournalEntry>,
     /// What to ask the API server, because the cache does not have the object.
-    pub(crate) question: Option<ObjectLookup>,
+    pub(crate) lookup: Option<ObjectLookup>,
 }
 
 impl CollectedFacts {
@@ -49,7 +49,7 @@ impl CollectedFacts {
             hot_loop: None,
         };
         let watch = watch.unwrap_or_default().to_owned();
-        Self { plugin, watch, key: key.to_owned(), now, then: Vec::new(), question: None }
+        Self { plugin, watch, key: key.to_owned(), now, then: Vec::new(), lookup: None }
     }
 
     /// Returns the facts about a key of a plugin that was never loaded: those of its status.
@@ -135,7 +135,7 @@ impl PluginStatusSource {
             let is_open = now.queue.is_none()
                 && now.plugin.missing.is_none()
                 && now.watch.as_ref().is_some_and(|watch| watch.covers_namespace && watch.error.is_none());
-            facts.question = is_open.then(|| ObjectLookup {
+            facts.lookup = is_open.then(|| ObjectLookup {
                 resource: view.resource.clone(),
                 key: item.key.clone(),
                 label_selector: view.label_selector.clone(),
@@ -269,7 +269,9 @@ fn queued_keys(targets: &Targets) -> String {
         Targets::Owners { kind, .. } => format!("each {kind} that owns the object"),
         Targets::Label { key, .. } => format!("the object that the label {key:?} names"),
         Targets::Field { .. } => "the objects that a field names".to_owned(),
-        Targets::Index { index } => format!("the objects with the changed one in the index {index:?}"),
+        Targets::Index { index } => {
+            format!("the objects whose index {index:?} has the key of the changed one")
+        }
         Targets::Namespace => "the objects in the same namespace".to_owned(),
     }
 }

@@ -85,8 +85,9 @@ struct PluginTask {
     services: LoadServices,
     options: ReloadOptions,
     lifecycle: Lifecycle,
-    /// The versions that the workers run. They hold a read lock while they reconcile, so a swap, which takes the write lock, waits for them,
-    /// and they for the swap. This task must not take a read lock: it would wait for ever behind a swap that it has to carry out itself.
+    /// The versions that the workers run. A worker holds a read lock while it reconciles. A swap takes the write lock: it waits for the
+    /// reconciles that run, and new ones wait for it. This task must not take a read lock: it would wait for ever behind a swap that it has
+    /// to carry out itself.
     running: RunningVersion,
     /// The running version, for use by this task without a lock. A canary may run beside it.
     installed: Option<Arc<Version>>,

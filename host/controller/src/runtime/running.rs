@@ -12,7 +12,8 @@ use crate::guest_host::GuestServices;
 use crate::lifecycle::RecentErrors;
 use crate::load::version::Version;
 
-/// The running versions. Every guest call holds a read lock on them; a swap holds the write lock.
+/// The running versions. A `reconcile` or `observe` call holds a read lock on them; a swap holds the write lock. `index` calls hold none:
+/// they change only what the plugin itself reads.
 pub(super) type RunningVersion = Arc<RwLock<RunningVersions>>;
 
 #[derive(Default)]

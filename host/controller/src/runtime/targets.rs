@@ -1,8 +1,11 @@
 //! Maps a change of a watched object to the keys that it queues, as controller-runtime's `handler.MapFunc` does. Pure, but for look-ups in
 //! the cache of the target watch, which the caller passes in.
+//!
+//! One change may queue any number of keys, so they are found in parts of bounded work.
 
 use pilothouse_model::hash::HashSet;
 use pilothouse_model::{JsonPath, JsonPathError, Notification, Object, ObjectKey};
+use pilothouse_plugin::{IndexCursor, IndexPart};
 
 /// A trigger, with its paths parsed.
 #[derive(Clone, Debug)]
@@ -21,13 +24,60 @@ pub(crate) enum Targets {
     Namespace,
 }
 
+/// The maximum number of keys in a part, and of objects that a search looks at for one.
+const PART: usize = 512;
+
 /// Looks up keys in the cache of the target watch.
 pub(crate) trait TargetKeys {
-    /// Returns the keys of the objects that have a value in an index.
-    fn by_index(&self, index: &str, value: &str) -> Vec<ObjectKey>;
+    /// Returns the keys of objects that have a value in an index, from a place on. Looks at no more than `step` objects.
+    fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey>;
 
-    /// Returns the keys of the objects in a namespace.
-    fn in_namespace(&self, namespace: &str) -> Vec<ObjectKey>;
+    /// Returns the keys of objects in a namespace, from a place on. Looks at no more than `step` objects.
+    fn in_namespace(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey>;
+}
+
+/// The keys that a change queues, except those that [`next_part`](Self::next_part) has returned.
+#[derive(Debug)]
+pub(crate) enum TriggeredKeys {
+    /// Keys that the object names.
+    Named(std::vec::IntoIter<ObjectKey>),
+    /// A search in the cache of the target watch, and where it continues; `None` at its end.
+    Search(Search, Option<IndexCursor>),
+}
+
+/// What is searched in the cache of the target watch.
+#[derive(Debug)]
+pub(crate) enum Search {
+    /// The objects that have a value in an index.
+    Index { index: String, value: String },
+    /// The objects in a namespace.
+    Namespace(String),
+}
+
+impl TriggeredKeys {
+    /// Returns the next keys, possibly none.
+    pub(crate) fn next_part(&mut self, target: &dyn TargetKeys) -> Vec<ObjectKey> {
+        match self {
+            Self::Named(keys) => keys.by_ref().take(PART).collect(),
+            Self::Search(search, next) => {
+                let Some(from) = next.take() else { return Vec::new() };
+                let part = match search {
+                    Search::Index { index, value } => target.by_index(index, value, &from, PART),
+                    Search::Namespace(namespace) => target.in_namespace(namespace, &from, PART),
+                };
+                *next = part.next;
+                part.found
+            }
+        }
+    }
+
+    /// Whether there may be further keys.
+    pub(crate) fn has_more(&self) -> bool {
+        match self {
+            Self::Named(keys) => !keys.as_slice().is_empty(),
+            Self::Search(_, next) => next.is_some(),
+        }
+    }
 }
 
 impl Targets {
@@ -48,25 +98,33 @@ impl Targets {
     }
 
     /// Returns the keys that the change queues: those of the old and the new state on an update, those of the last state on a deletion.
-    pub(crate) fn keys_for(&self, notification: &Notification, target: &dyn TargetKeys) -> Vec<ObjectKey> {
-        let mut keys = self.keys_for_object(notification.object(), target);
-        if let Notification::Updated { old, .. } = notification
-            && !matches!(self, Self::Itself)
-            && !self.searches_cache()
-        {
-            let old_keys = self.keys_for_object(old, target);
-            // A field may name as many objects as its list has elements, so a long list is looked up in a set.
-            let new_keys: Option<HashSet<ObjectKey>> =
-                (keys.len() > 16).then(|| keys.iter().cloned().collect());
-            let is_in_new =
-                |key: &ObjectKey| new_keys.as_ref().map_or(keys.contains(key), |set| set.contains(key));
-            let only_old: Vec<_> = old_keys.into_iter().filter(|key| !is_in_new(key)).collect();
-            keys.extend(only_old);
+    /// No key is named twice; a search may find one twice.
+    pub(crate) fn keys_for(&self, notification: &Notification) -> TriggeredKeys {
+        let object = notification.object();
+        match self {
+            Self::Index { index } => {
+                let (index, value) = (index.clone(), object.key().as_str().to_owned());
+                TriggeredKeys::Search(Search::Index { index, value }, Some(IndexCursor::default()))
+            }
+            Self::Namespace => {
+                let search = Search::Namespace(Self::namespace_of(object).to_owned());
+                TriggeredKeys::Search(search, Some(IndexCursor::default()))
+            }
+            _ => {
+                let mut keys = self.named_by(object);
+                if let Notification::Updated { old, .. } = notification
+                    && !matches!(self, Self::Itself)
+                {
+                    keys.append(&mut self.named_by(old));
+                }
+                remove_repeated(&mut keys);
+                TriggeredKeys::Named(keys.into_iter())
+            }
         }
-        keys
     }
 
-    fn keys_for_object(&self, object: &Object, target: &dyn TargetKeys) -> Vec<ObjectKey> {
+    /// Returns the keys that an object names; none if they are searched for.
+    fn named_by(&self, object: &Object) -> Vec<ObjectKey> {
         let own_namespace = |namespaced: bool| if namespaced { object.namespace() } else { "" };
         match self {
             Self::Itself => vec![object.key().clone()],
@@ -99,14 +157,13 @@ impl Targets {
                     })
                     .collect()
             }
-            Self::Index { index } => target.by_index(index, object.key().as_str()),
-            Self::Namespace => target.in_namespace(Self::namespace_of(object)),
+            Self::Index { .. } | Self::Namespace => Vec::new(),
         }
     }
 
-    /// Whether one change triggers as many keys as a search of the target watch's cache finds.
-    pub(crate) fn searches_cache(&self) -> bool {
-        matches!(self, Self::Index { .. } | Self::Namespace)
+    /// Whether one change may queue many keys.
+    pub(crate) fn may_be_many(&self) -> bool {
+        !matches!(self, Self::Itself | Self::Label { .. })
     }
 
     /// Returns the object's namespace, or the namespace that the object is.
@@ -115,6 +172,23 @@ impl Targets {
             // Only Namespaces are cluster-scoped: a load refuses other kinds.
             "" => object.name(),
             namespace => namespace,
+        }
+    }
+}
+
+/// Keeps the first of equal keys.
+fn remove_repeated(keys: &mut Vec<ObjectKey>) {
+    match keys.len() {
+        0 | 1 => {}
+        // The common case: the old and the new state name the same object.
+        2 => {
+            if keys[0] == keys[1] {
+                keys.truncate(1);
+            }
+        }
+        _ => {
+            let mut known = HashSet::default();
+            keys.retain(|key| known.insert(key.clone()));
         }
     }
 }
@@ -138,17 +212,28 @@ mod tests {
     struct TestKeys;
 
     impl TargetKeys for TestKeys {
-        fn by_index(&self, index: &str, value: &str) -> Vec<ObjectKey> {
-            vec![ObjectKey::new(index, &value.replace('/', "-"))]
+        fn by_index(&self, index: &str, value: &str, _: &IndexCursor, _: usize) -> IndexPart<ObjectKey> {
+            IndexPart { found: vec![ObjectKey::new(index, &value.replace('/', "-"))], next: None }
         }
 
-        fn in_namespace(&self, namespace: &str) -> Vec<ObjectKey> {
-            vec![ObjectKey::new(namespace, "a"), ObjectKey::new(namespace, "b")]
+        /// Finds a key in each part.
+        fn in_namespace(&self, namespace: &str, from: &IndexCursor, _: usize) -> IndexPart<ObjectKey> {
+            let (name, next) = if from.part == 0 { ("a", Some(1)) } else { ("b", None) };
+            let next = next.map(|part| IndexCursor { part, ..IndexCursor::default() });
+            IndexPart { found: vec![ObjectKey::new(namespace, name)], next }
         }
     }
 
     fn keys(targets: &Targets, notification: &Notification) -> Vec<String> {
-        targets.keys_for(notification, &TestKeys).iter().map(ToString::to_string).collect()
+        let mut triggered = targets.keys_for(notification);
+        let mut keys = Vec::new();
+        while triggered.has_more() {
+            let part = triggered.next_part(&TestKeys);
+            assert!(part.len() <= PART);
+            keys.extend(part.iter().map(ToString::to_string));
+        }
+        assert!(triggered.next_part(&TestKeys).is_empty());
+        keys
     }
 
     const OWNERS: &str = r#","ownerReferences":[
@@ -208,5 +293,23 @@ mod tests {
         let gone = Notification::Deleted { last: with("a"), final_state_unknown: false };
         assert_eq!(keys(&label, &gone), ["shop/a"]);
         assert_eq!(keys(&Targets::Itself, &moved), ["shop/p"]);
+    }
+
+    #[test]
+    fn a_long_list_is_named_in_parts_without_repeated_names() {
+        let refs: Vec<String> =
+            (0..3 * PART).map(|number| format!(r#""n-{}""#, number % (2 * PART))).collect();
+        let list = |refs: &[String]| {
+            let text = format!(
+                r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p","namespace":"shop"}},"spec":{{"refs":[{}]}}}}"#,
+                refs.join(",")
+            );
+            Object::from_json(text).expect("an object")
+        };
+        let targets = Targets::field("{.spec.refs[*]}", None, true).expect("paths");
+        let updated = Notification::Updated { old: list(&refs), new: list(&refs[1..]) };
+        let found = keys(&targets, &updated);
+        let distinct: HashSet<&String> = found.iter().collect();
+        assert_eq!((found.len(), distinct.len()), (2 * PART, 2 * PART));
     }
 }

@@ -153,13 +153,13 @@ impl ShadowScript {
     /// Ends the comparison with the results of both versions.
     pub(super) fn finish(mut self, running: &GuestResult, shadow: &GuestResult) -> Comparison {
         if matches!(self.state, State::Following) {
-            let (left, right) = (result_of(running), result_of(shadow));
+            let (left, right) = (description_of_result(running), description_of_result(shadow));
             match self.writes.pop_front() {
                 // A failed shadow may not have come to the write.
                 Some(write) => {
                     self.differs(description(&write.request), right, String::new());
                 }
-                None if kind_of(&left) != kind_of(&right) => {
+                None if ResultKind::of(running) != ResultKind::of(shadow) => {
                     self.differs(left, right, String::new());
                 }
                 None => {}
@@ -209,7 +209,32 @@ fn description(request: &HostRequest) -> String {
     format!("{} {} {}{subresource} {key}", request.function(), text("/apiVersion"), text("/kind"))
 }
 
-fn result_of(result: &GuestResult) -> String {
+/// What of a result is compared: not the text of an error.
+#[derive(PartialEq)]
+enum ResultKind {
+    Done,
+    RequeueAfter,
+    Retry,
+    Terminal,
+    Fault,
+    /// The result of another call than `reconcile`.
+    Other(Value),
+}
+
+impl ResultKind {
+    fn of(result: &GuestResult) -> Self {
+        match result {
+            GuestResult::Reconcile(Ok(Outcome::Done)) => Self::Done,
+            GuestResult::Reconcile(Ok(Outcome::RequeueAfter(_))) => Self::RequeueAfter,
+            GuestResult::Reconcile(Err(Failure::Retry(_))) => Self::Retry,
+            GuestResult::Reconcile(Err(Failure::Terminal(_))) => Self::Terminal,
+            GuestResult::Reconcile(Err(Failure::Fault(_))) => Self::Fault,
+            other => Self::Other(other.to_json()),
+        }
+    }
+}
+
+fn description_of_result(result: &GuestResult) -> String {
     match result {
         GuestResult::Reconcile(Ok(Outcome::Done)) => "returns done".to_owned(),
         GuestResult::Reconcile(Ok(Outcome::RequeueAfter(_))) => "returns requeue-after".to_owned(),
@@ -218,11 +243,6 @@ fn result_of(result: &GuestResult) -> String {
         GuestResult::Reconcile(Err(Failure::Fault(fault))) => format!("returns fault: {fault}"),
         other => format!("returns {}", other.to_json()),
     }
-}
-
-/// Returns the part of a result's text that is compared: not the text of an error.
-fn kind_of(result: &str) -> &str {
-    result.split_once(':').map_or(result, |(kind, _)| kind)
 }
 
 #[cfg(test)]

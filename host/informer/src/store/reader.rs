@@ -113,9 +113,13 @@ impl StoreView {
         self.restriction.is_none() || self.includes(&stored.object())
     }
 
-    /// Returns the object if the view includes it.
+    /// Returns the object if the view includes it. Its text is not unpacked, even if the view's filter had to read it.
     fn visible(&self, stored: &StoredObject) -> Option<Object> {
-        Some(stored.object()).filter(|object| self.includes(object))
+        let object = stored.object();
+        match &self.restriction {
+            None => Some(object),
+            Some(restriction) => restriction.matches(&object).then(|| object.fresh_view()),
+        }
     }
 }
 
@@ -182,7 +186,25 @@ impl StoreReader {
         })
     }
 
-    /// Returns all keys in order.
+    /// Like [`scan`](Self::scan), but returns the keys only.
+    #[must_use]
+    pub fn scan_keys(
+        &self,
+        namespace: Option<&str>,
+        after: Option<&ObjectKey>,
+        limit: usize,
+    ) -> Scan<ObjectKey> {
+        let view = self.source.load();
+        let own = view.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
+        if own.is_some() && namespace.is_some() && own != namespace {
+            return Scan::default();
+        }
+        let visible_key = |stored: &StoredObject| view.includes_stored(stored).then(|| stored.key().clone());
+        view.store
+            .read(|state| Scan::of(state.range(namespace.or(own), after), limit, usize::MAX, visible_key))
+    }
+
+    /// Returns all keys in order. The cache is locked meanwhile; [`scan_keys`](Self::scan_keys) locks it for a part at a time.
     #[must_use]
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         let view = self.source.load();

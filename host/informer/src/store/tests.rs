@@ -246,6 +246,19 @@ fn scans_in_steps_find_the_same_as_one_read() {
                 }
             }
             assert_eq!(objects, reader.list(), "{step}");
+            for namespace in [None, Some("ns"), Some("other")] {
+                let (mut keys, mut after) = (Vec::new(), None);
+                loop {
+                    let scan = reader.scan_keys(namespace, after.as_ref(), step);
+                    keys.extend(scan.found);
+                    after = scan.next;
+                    if after.is_none() {
+                        break;
+                    }
+                }
+                let expected = namespace.map_or_else(|| reader.list_keys(), |name| reader.list_keys_in(name));
+                assert_eq!(keys, expected, "{namespace:?}, {step}");
+            }
             let values_without = |ignored: &str| {
                 let (mut values, mut from) = (Vec::new(), None);
                 loop {
@@ -262,6 +275,25 @@ fn scans_in_steps_find_the_same_as_one_read() {
             assert_eq!(values_without(""), reader.index_values("letters").expect("known"), "{step}");
             assert!(!values_without("e").contains(&"e".to_owned()), "its only object is ignored");
         }
+    }
+}
+
+#[test]
+fn a_scan_of_a_restricted_view_keeps_no_unpacked_text() {
+    let store = Arc::new(Store::compressed(Compression { training_bytes: 1 }));
+    for name in ["a", "b", "c", "d"] {
+        store.update(pod(name, 1).app(&"web".repeat(20)).object());
+    }
+    let web = LabelSelector::parse(&format!("app={}", "web".repeat(20))).expect("a selector");
+    let restriction = pods_key().restriction_for(&pods_key().with_labels(web));
+    assert!(restriction.is_some());
+    let packed_size = |name: &str| store.get(&key(name)).expect("there").memory_size();
+    let view = StoreView { store: Arc::clone(&store), restriction, id: 1 };
+    let reader = StoreReader::new(Arc::new(ReaderSource::new(Arc::new(view))));
+    let found = reader.scan(None, None, 10, 10).found;
+    assert_eq!(names(&found), ["a", "b", "c", "d"]);
+    for object in found {
+        assert_eq!(object.memory_size(), packed_size(object.name()), "{object}");
     }
 }
 

@@ -187,7 +187,7 @@ async fn a_write_without_a_response_keeps_its_worker_and_then_its_key() {
     let stuck = format!("{namespace}/stuck");
     let explanation = explained(&host, "patient", &stuck, "Reconciling").await;
     let verdict = explanation["verdict"].as_str().expect("text");
-    assert!(verdict.contains("a worker has reconciled it for "), "{explanation:#}");
+    assert!(verdict.contains("a worker has been reconciling it for "), "{explanation:#}");
     explained(&host, "hasty", &stuck, "HeldByWrite").await;
 
     // A plugin has one worker by default, and that of this one is busy.
@@ -195,7 +195,7 @@ async fn a_write_without_a_response_keeps_its_worker_and_then_its_key() {
     let next = format!("{namespace}/next");
     let explanation = explained(&host, "patient", &next, "Queued").await;
     let verdict = explanation["verdict"].as_str().expect("text");
-    assert!(verdict.contains("it has waited for a worker for "), "{explanation:#}");
+    assert!(verdict.contains("it has been waiting for a worker for "), "{explanation:#}");
     host.wait_for_message("hasty", "reconciled", 1).await;
     explained(&host, "hasty", &next, "AllWell").await;
     // The write of the first request, which is still open, is known.

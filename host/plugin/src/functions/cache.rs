@@ -10,12 +10,10 @@ use super::{MAX_PAGE_SIZE, MAX_SELECTOR_LENGTH, check_length, check_pointers, no
 use crate::bindings::pilothouse::controller::cache::{Filter, Host, Page, Row};
 use crate::bindings::pilothouse::controller::types::ObjectKey;
 use crate::sandbox::{GuestState, ObjectHandle, StopReason};
-use crate::{CacheFilter, CachePage, Call, IndexCursor, Misuse};
+use crate::{CacheFilter, Call, IndexCursor, Misuse};
 
 /// Number of objects that a list takes from the cache at a time.
 const CHUNK_SIZE: usize = 4096;
-/// Number of objects whose labels are matched between two checks of the CPU time.
-const OBJECTS_PER_TIME_CHECK: usize = 64;
 /// Maximum number of requirements in one label selector. Each is evaluated for each object.
 const MAX_REQUIREMENTS: usize = 100;
 
@@ -58,12 +56,17 @@ impl Host for GuestState {
         self.check_available("cache.list")?;
         let mut filter = parse_filter("cache.list", filter)?;
         filter.limit = Some(filter.limit.unwrap_or(usize::MAX).min(MAX_PAGE_SIZE as usize));
-        let page = self.list_matching(&watch, filter).await?;
-        let next = match page.items.last() {
-            Some(last) if page.more => last.key().as_str().to_owned(),
+        let mut items = Vec::new();
+        let take = |object| {
+            items.push(object);
+            Ok(())
+        };
+        let more = self.for_each_matching(&watch, filter, take).await?;
+        let next = match items.last() {
+            Some(last) if more => last.key().as_str().to_owned(),
             _ => String::new(),
         };
-        Ok(Page { items: self.open_all(page.items)?, next })
+        Ok(Page { items: self.open_all(items)?, next })
     }
 
     async fn list_fields(
@@ -74,17 +77,16 @@ impl Host for GuestState {
     ) -> wasmtime::Result<Vec<Row>> {
         self.check_available("cache.list-fields")?;
         check_pointers("cache.list-fields", &pointers)?;
-        let page = self.list_matching(&watch, parse_filter("cache.list-fields", filter)?).await?;
-        let mut rows = Vec::with_capacity(page.items.len());
-        let (mut remaining, mut since) = (self.message_size, self.cpu.now());
-        for object in &page.items {
-            let row = row(object, &pointers);
-            remaining = remaining
-                .checked_sub(row_size(&row))
-                .ok_or(StopReason::MessageSize { allowed: self.message_size })?;
+        let filter = parse_filter("cache.list-fields", filter)?;
+        let (mut rows, allowed) = (Vec::new(), self.message_size);
+        let mut remaining = allowed;
+        let read = |object: Object| {
+            let row = row(&object, &pointers);
+            remaining = remaining.checked_sub(row_size(&row)).ok_or(StopReason::MessageSize { allowed })?;
             rows.push(row);
-            self.yield_after_tick(&mut since).await?;
-        }
+            Ok(())
+        };
+        self.for_each_matching(&watch, filter, read).await?;
         Ok(rows)
     }
 
@@ -170,43 +172,43 @@ impl Host for GuestState {
 }
 
 impl GuestState {
-    /// Returns the objects that match the filter.
+    /// Passes the objects that match the filter to `each`, in the order of their keys. Returns whether there are more than the filter's limit.
     ///
     /// Reads [`CHUNK_SIZE`] objects at a time, so that the cache is not locked for long, other tasks get their turns on this thread, and
-    /// the call's time limit ends a search that finds nothing.
-    async fn list_matching(&mut self, watch: &str, filter: CacheFilter) -> wasmtime::Result<CachePage> {
+    /// the call's time limit ends a search that finds nothing. Drops each object before it looks at the next one, because what that has
+    /// unpacked is not charged to anyone.
+    async fn for_each_matching(
+        &mut self,
+        watch: &str,
+        filter: CacheFilter,
+        mut each: impl FnMut(Object) -> Result<(), StopReason> + Send,
+    ) -> wasmtime::Result<bool> {
         let CacheFilter { labels, limit, .. } = &filter;
         let limit = limit.unwrap_or(usize::MAX);
         let mut chunk_filter =
             CacheFilter { labels: LabelSelector::everything(), limit: Some(CHUNK_SIZE), ..filter.clone() };
-        let (mut items, mut since) = (Vec::new(), self.cpu.now());
+        let (mut count, mut since) = (0, self.cpu.now());
         loop {
             if labels.is_empty() {
-                chunk_filter.limit = Some(CHUNK_SIZE.min(limit - items.len()));
+                chunk_filter.limit = Some(CHUNK_SIZE.min(limit - count));
             }
             let chunk = self.host.cache_list(&self.call, watch, &chunk_filter).map_err(StopReason::from)?;
-            let Some(last) = chunk.items.last() else { return Ok(CachePage { items, more: false }) };
+            let Some(last) = chunk.items.last() else { return Ok(false) };
             chunk_filter.after = Some(last.key().clone());
-            if items.is_empty() && labels.is_empty() {
-                items = chunk.items;
-            } else {
-                for (position, object) in chunk.items.into_iter().enumerate() {
-                    if position % OBJECTS_PER_TIME_CHECK == OBJECTS_PER_TIME_CHECK - 1 {
-                        self.yield_after_tick(&mut since).await?;
-                    }
-                    if !labels.matches_object(&object) {
-                        continue;
-                    }
-                    if items.len() == limit {
-                        return Ok(CachePage { items, more: true });
-                    }
-                    items.push(object);
+            for object in chunk.items {
+                self.yield_after_tick(&mut since).await?;
+                if !labels.matches_object(&object) {
+                    continue;
                 }
+                if count == limit {
+                    return Ok(true);
+                }
+                count += 1;
+                each(object)?;
             }
-            if !chunk.more || (labels.is_empty() && items.len() == limit) {
-                return Ok(CachePage { items, more: chunk.more });
+            if !chunk.more || (labels.is_empty() && count == limit) {
+                return Ok(chunk.more);
             }
-            self.yield_after_tick(&mut since).await?;
         }
     }
 }

@@ -6,6 +6,9 @@ use wasmtime::component::Resource;
 use crate::bindings::pilothouse::controller::changes::{Host, HostBatch};
 use crate::sandbox::{BatchHandle, GuestState, ObjectHandle};
 
+/// The maximum size of a text that `batch.after-field` unpacks once for a batch, in bytes.
+const MAX_KEPT_TEXT: usize = 16 << 10;
+
 type Handle = Resource<BatchHandle>;
 
 impl Host for GuestState {}
@@ -28,8 +31,13 @@ impl HostBatch for GuestState {
         pointer: String,
     ) -> wasmtime::Result<Option<String>> {
         super::check_pointer("batch.after-field", &pointer)?;
-        let object = self.handles.notification(&batch, position).and_then(after);
-        object.and_then(|object| object.field(&pointer)).map(|text| self.copy_for_guest(text)).transpose()
+        let Some(object) = self.handles.notification(&batch, position).and_then(after) else {
+            return Ok(None);
+        };
+        // A large text is not kept for as long as the batch, because no handle is charged for it.
+        let is_large = object.private_size() > MAX_KEPT_TEXT;
+        let object = if is_large { &object.fresh_view() } else { object };
+        object.field(&pointer).map(|text| self.copy_for_guest(text)).transpose()
     }
 
     fn drop(&mut self, _batch: Handle) -> wasmtime::Result<()> {

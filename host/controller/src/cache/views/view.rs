@@ -1,6 +1,8 @@
 //! One watch as its plugin reads it: the cache, with the plugin's own writes on top.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+#[cfg(test)]
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pilothouse_informer::{IndexError, IndexFn, IndexHandle, IndexPlace, Scan, StoreReader, Subscription};
@@ -92,9 +94,27 @@ impl WatchCache {
         cached.is_some_and(|cached| cached.ptr_eq(object))
     }
 
-    /// Returns all keys, in the order of the readers.
+    /// Returns all keys, in the order of the readers. A reader is locked for [`INDEX_STEP`] objects at a time.
     pub(crate) fn keys(&self) -> impl Iterator<Item = ObjectKey> {
-        self.readers.iter().flat_map(StoreReader::list_keys)
+        self.readers.iter().flat_map(|reader| {
+            let mut next = Some(None::<ObjectKey>);
+            let parts = std::iter::from_fn(move || {
+                let scan = reader.scan_keys(None, next.take()?.as_ref(), INDEX_STEP);
+                next = scan.next.map(Some);
+                Some(scan.found)
+            });
+            parts.flatten()
+        })
+    }
+
+    /// Returns the cached state of the same version as the object, so that one copy of it suffices; the object itself if there is none.
+    /// Its text is not unpacked.
+    pub(crate) fn shared_copy(&self, object: &Object) -> Object {
+        let cached = self.reader(object.namespace()).and_then(|reader| reader.get(object.key()));
+        let is_same = |cached: &Object| {
+            cached.resource_version() == object.resource_version() && cached.uid() == object.uid()
+        };
+        cached.filter(is_same).unwrap_or_else(|| object.clone()).fresh_view()
     }
 }
 
@@ -147,9 +167,11 @@ impl View {
         Object::parse(object.json().as_bytes(), &options).unwrap_or_else(|_| object.clone())
     }
 
-    /// Returns the keys of the cached objects in a namespace.
-    pub(crate) fn keys_in(&self, namespace: &str) -> Vec<ObjectKey> {
-        self.cache.reader(namespace).map(|reader| reader.list_keys_in(namespace)).unwrap_or_default()
+    /// Returns the keys of cached objects in a namespace, after the key of `from`. Looks at no more than `step` objects.
+    pub(crate) fn keys_in(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey> {
+        let Some(reader) = self.cache.reader(namespace) else { return IndexPart::default() };
+        let Scan { found, next } = reader.scan_keys(Some(namespace), from.key.as_ref(), step);
+        IndexPart { found, next: next.map(|key| IndexCursor { key: Some(key), ..IndexCursor::default() }) }
     }
 
     /// Whether the initial list of every subscription is in the cache.
@@ -238,6 +260,7 @@ impl View {
     }
 
     /// Returns the keys of all objects with this index value, in order. Errors if there is no such index.
+    #[cfg(test)]
     pub(crate) fn all_index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Misuse> {
         let (mut keys, mut from) = (BTreeSet::new(), Some(IndexCursor::default()));
         while let Some(cursor) = from {

@@ -1,5 +1,6 @@
 //! The error of an invalid descriptor.
 
+use super::bounds::MAX_DESCRIPTOR;
 use crate::logs::printable;
 
 /// Why a descriptor was refused. Each message names the field, the problem and the remedy, in one line
@@ -16,6 +17,11 @@ pub enum DescriptorError {
         /// The parser's message, with line and column.
         source: serde_json::Error,
     },
+    /// The text is too long.
+    #[error(
+        "the descriptor that the plugin returned has {0} bytes, and may have {MAX_DESCRIPTOR}; declare less, or make several plugins of this one (docs/limits.md)"
+    )]
+    TooLarge(usize),
     /// A field has an invalid value.
     #[error("the plugin's descriptor: {}: {}; {}", printable(.path), printable(.problem), printable(.remedy))]
     Invalid {

@@ -33,7 +33,8 @@ pub(crate) struct PluginStatusSource {
     desired_files: watch::Receiver<DesiredFiles>,
 }
 
-/// The problems of the running version that its lifecycle state does not show: watch errors and deleted or newer CRDs.
+/// What `status` and `explain` read of a plugin's task, beside the lifecycle: the running versions, the problem of a CRD, and what a load waits
+/// for.
 #[derive(Default)]
 pub(super) struct RunningVersionStatus {
     /// The version's subscriptions, by watch. Weak, because they must end with the version.

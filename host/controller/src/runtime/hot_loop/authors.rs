@@ -27,12 +27,12 @@ struct Shared {
 
 #[derive(Default)]
 struct Log {
-    plugins: HashMap<Version, Arc<str>>,
-    order: VecDeque<Version>,
+    plugins: HashMap<ObjectVersionHash, Arc<str>>,
+    order: VecDeque<ObjectVersionHash>,
 }
 
-/// A hash of a UID and a resource version, which is "" for the deletion of that UID. A collision only falsifies a count by one.
-pub(super) type Version = u64;
+/// A hash of a UID and a resource version, which is "" for the deletion of that UID. A collision miscounts one write.
+pub(super) type ObjectVersionHash = u64;
 
 impl Authors {
     /// Records that a plugin wrote this version.
@@ -56,7 +56,7 @@ impl Authors {
     }
 
     /// Returns the version of a notification's object.
-    pub(super) fn version_of(&self, notification: &Notification) -> Version {
+    pub(super) fn version_of(&self, notification: &Notification) -> ObjectVersionHash {
         let object = notification.object();
         match notification {
             Notification::Deleted { .. } => self.version(object.uid(), ""),
@@ -65,11 +65,11 @@ impl Authors {
     }
 
     /// Returns the plugin that wrote a version; `None` if another client did, or if it was too long ago.
-    pub(super) fn author_of(&self, version: Version) -> Option<Arc<str>> {
+    pub(super) fn author_of(&self, version: ObjectVersionHash) -> Option<Arc<str>> {
         self.shared.log.lock().plugins.get(&version).cloned()
     }
 
-    fn version(&self, uid: &str, version: &str) -> Version {
+    fn version(&self, uid: &str, version: &str) -> ObjectVersionHash {
         self.shared.hasher.hash_one((uid, version))
     }
 }

@@ -12,7 +12,7 @@ use pilothouse_model::{Notification, Object, ObjectKey};
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind};
 use tokio::time::Instant;
 
-use super::authors::{Authors, Version};
+use super::authors::{Authors, ObjectVersionHash};
 use super::difference::{changing_fields, without_volatile_metadata};
 
 /// The number of rounds after which a key is in a loop if its object returns to an earlier state.
@@ -65,7 +65,7 @@ pub(super) struct LoopDetector {
 
 #[derive(Debug)]
 struct QueueingEvent {
-    version: Version,
+    version: ObjectVersionHash,
     /// The resource version as a number, if the event is about the subject.
     number: Option<u64>,
     object: Option<StateSnapshot>,
@@ -80,7 +80,7 @@ struct Triggers {
 
 #[derive(Debug)]
 struct TriggeringEvent {
-    version: Version,
+    version: ObjectVersionHash,
     /// The plugin that wrote the version, if that is known by now.
     author: Option<Arc<str>>,
     /// Whether an earlier reconcile has written after this version.
@@ -152,7 +152,7 @@ impl LoopDetector {
     }
 
     /// Records an event that has queued the key.
-    pub(super) fn record_event(&mut self, version: Version, notification: &Notification) {
+    pub(super) fn record_event(&mut self, version: ObjectVersionHash, notification: &Notification) {
         if self.events.len() >= MAX_EVENTS {
             self.has_other_cause = true;
             return;

@@ -249,7 +249,7 @@ impl Observer {
         let observation = |notification| Observation { watch: Arc::clone(&watch), notification };
         let observations: Vec<_> = batch.into_iter().map(observation).collect();
         self.guest.panics.inject_test_panic("observer");
-        let (outcome, pass) = loop {
+        let (outcome, permit) = loop {
             // While the plugin backs off or lacks a permission, the batch waits.
             self.version.health.wait_until_allowed().await;
             // The read lock is held during the call, so that a swap waits for its end.
@@ -257,22 +257,26 @@ impl Observer {
             if !running.stable.as_ref().is_some_and(|version| Arc::ptr_eq(version, &self.version)) {
                 return false;
             }
-            if let Some(pass) = self.version.health.try_acquire() {
-                break (self.version.dedicated_instance.observe(self.generation, observations).await, pass);
+            if let Some(permit) = self.version.health.try_acquire() {
+                break (self.version.dedicated_instance.observe(self.generation, observations).await, permit);
             }
         };
         match &outcome {
             Some(Err(Failure::Fault(fault))) => {
-                pass.failed(Activity::Observe, only.as_ref().map(|object| object as &dyn DynHash), fault);
+                permit.failed(Activity::Observe, only.as_ref().map(|object| object as &dyn DynHash), fault);
             }
-            Some(_) => pass.succeeded(Activity::Observe),
-            None => drop(pass),
+            Some(_) => permit.succeeded(Activity::Observe),
+            None => drop(permit),
         }
         match outcome {
             Some(Ok(())) => {
                 self.guest.recent_errors.record_success();
                 self.guest.metrics.observed.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
-                self.trackers[position].succeeded();
+                let view = self.version.views.by_name.get(&watch);
+                self.trackers[position].succeeded(|object| match view {
+                    Some(view) => view.cache.shared_copy(object),
+                    None => object.fresh_view(),
+                });
             }
             Some(Err(failure)) => {
                 let key = only.as_ref().map_or("", ObjectKey::as_str);

@@ -33,11 +33,11 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often catching up may time out before the load is retried later.
 const MAX_ROUNDS: u32 = 5;
 
-/// Exclusive access to the running versions: none of their guest calls is under way. Dropping this lets them continue.
+/// Exclusive access to the running versions: none of their `reconcile` and `observe` calls is under way. Dropping this lets them continue.
 pub(super) struct ExclusiveVersion(OwnedRwLockWriteGuard<RunningVersions>);
 
 impl ExclusiveVersion {
-    /// Waits until no guest call is under way, then up to [`DRAIN_TIMEOUT`] for the requests that calls have left behind.
+    /// Waits until no such call is under way, then up to [`DRAIN_TIMEOUT`] for the requests that calls have left behind.
     pub(super) async fn acquire(running: RunningVersion) -> Self {
         let exclusive = Self(running.write_owned().await);
         exclusive.0.all().for_each(|version| version.fence.close());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_plugin::{HostContext, Reason, Request};
 
-use super::outcome::Reconciled;
+use super::outcome::FinishedReconcile;
 use crate::client::in_flight::HeldItem;
 use crate::guest_host::GuestServices;
 use crate::load::version::Version;
@@ -39,7 +39,7 @@ impl<'a> ReconcileAttempt<'a> {
 
 impl ReconcileAttempt<'_> {
     /// Ends the trace, if there is one. Returns it if it is exported.
-    pub(super) fn end_trace(&mut self, reconciled: &Reconciled) -> Option<ExportedTrace> {
+    pub(super) fn end_trace(&mut self, finished: &FinishedReconcile) -> Option<ExportedTrace> {
         let trace = self.trace.as_ref()?;
         let events = self.item.take_events();
         let ended = EndedReconcile {
@@ -47,9 +47,9 @@ impl ReconcileAttempt<'_> {
             item: self.item.key(),
             reasons: &self.request.reasons,
             attempt: self.item.attempts(),
-            started: reconciled.started,
-            time: reconciled.time,
-            outcome: &reconciled.outcome,
+            started: finished.started,
+            time: finished.time,
+            outcome: &finished.outcome,
         };
         trace.end(&ended, events.as_deref())
     }

@@ -22,7 +22,7 @@ use crate::runtime::hot_loop;
 use attempt::ReconcileAttempt;
 #[cfg(test)]
 pub(super) use attempt::requeue_renamed;
-use outcome::{Reconciled, record_outcome};
+use outcome::{FinishedReconcile, apply_outcome};
 
 /// How long a key waits at least whose version may not be called, while the other version works. The version may be suspended, or another key
 /// may be the one with which it is probed.
@@ -92,7 +92,7 @@ impl Worker {
                     break;
                 }
                 // The plugin has just begun to back off, or lost a permission: the key goes back into the queue.
-                let Some(pass) = version.health.try_acquire() else {
+                let Some(permit) = version.health.try_acquire() else {
                     if running.canary.is_some() {
                         // The worker goes on with the keys of the other version, so this one must not come back at once.
                         let reasons = request.reasons.as_slice();
@@ -105,24 +105,24 @@ impl Worker {
                 guest.panics.inject_test_panic("worker");
                 let outcome = reconcile(version, &seen_by_guest(guest, &request)).await;
                 drop(active);
-                if let Some(reconciled) = outcome {
-                    match &reconciled.outcome {
+                if let Some(finished) = outcome {
+                    match &finished.outcome {
                         Err(Failure::Fault(fault)) => {
-                            pass.failed(Activity::Reconcile, Some(held.item.key()), fault);
+                            permit.failed(Activity::Reconcile, Some(held.item.key()), fault);
                         }
-                        _ => pass.succeeded(Activity::Reconcile),
+                        _ => permit.succeeded(Activity::Reconcile),
                     }
-                    chosen.count(guest, reconciled.outcome.is_err());
+                    chosen.count(guest, finished.outcome.is_err());
                     let errors = chosen.recent_errors(guest);
-                    let exported = held.end_trace(&reconciled);
-                    record_outcome(guest, errors, &mut held.item, &request.reasons, reconciled, exported);
+                    let exported = held.end_trace(&finished);
+                    apply_outcome(guest, errors, &mut held.item, &request.reasons, finished, exported);
                     held.is_handled = true;
                     if let Some(found) = guest.hot_loops.end(held.item.key()) {
                         hot_loop::report(guest, held.item.key(), &found);
                     }
                     break;
                 }
-                drop(pass);
+                drop(permit);
                 // The observer has to catch up first. It needs a read lock for that, behind which a swap may wait: so wait without one.
                 let mut caught_up = version.dedicated_instance.subscribe_caught_up();
                 drop(running);
@@ -163,7 +163,7 @@ fn seen_by_guest(guest: &GuestServices, request: &Arc<Request>) -> Arc<Request> 
 }
 
 /// Calls the guest; `None` while the observer of a stateful plugin has not caught up.
-async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconciled> {
+async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<FinishedReconcile> {
     let started = Instant::now();
     let outcome = if version.descriptor.stateful {
         version.dedicated_instance.reconcile(request).await?
@@ -173,7 +173,7 @@ async fn reconcile(version: &Version, request: &Arc<Request>) -> Option<Reconcil
             Err(fault) => Err(fault.into()),
         }
     };
-    Some(Reconciled { outcome, started, time: started.elapsed() })
+    Some(FinishedReconcile { outcome, started, time: started.elapsed() })
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use crate::runtime::queue::Item;
 use crate::trace::ExportedTrace;
 
 /// A call of `reconcile` that has ended.
-pub(super) struct Reconciled {
+pub(super) struct FinishedReconcile {
     pub(super) outcome: Result<Outcome, Failure>,
     pub(super) started: Instant,
     pub(super) time: Duration,
 }
 
-impl Reconciled {
+impl FinishedReconcile {
     /// Returns what the journal keeps of the reconcile.
     fn record(&self, attempts: u32, reasons: &[Reason], trace: u32) -> ReconcileRecord {
         ReconcileRecord {
@@ -33,28 +33,28 @@ impl Reconciled {
 }
 
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
-pub(super) fn record_outcome(
+pub(super) fn apply_outcome(
     guest: &GuestServices,
     errors: &RecentErrors,
     item: &mut HeldItem,
     reasons: &[Reason],
-    reconciled: Reconciled,
+    finished: FinishedReconcile,
     exported: Option<ExportedTrace>,
 ) {
     let metrics = &guest.metrics;
     let labels = || exported.map(|trace| trace.labels());
-    metrics.reconcile_time.observe(reconciled.time.as_secs_f64(), labels(), None);
+    metrics.reconcile_time.observe(finished.time.as_secs_f64(), labels(), None);
     if let Some(event_at) = item.event_at() {
-        let delay = reconciled.started.saturating_duration_since(event_at);
+        let delay = finished.started.saturating_duration_since(event_at);
         metrics.event_to_reconcile.observe(delay.as_secs_f64(), labels(), None);
     }
     guest.journal.record_reconcile(
         &item.key().watch,
         &item.key().key,
-        reconciled.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
+        finished.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
     );
-    guest.slow_reconciles.record(item.key(), reconciled.time, || guest.environment.clock.now());
-    match reconciled.outcome {
+    guest.slow_reconciles.record(item.key(), finished.time, || guest.environment.clock.now());
+    match finished.outcome {
         Ok(Outcome::Done) => {
             errors.record_success();
             metrics.succeeded.inc();

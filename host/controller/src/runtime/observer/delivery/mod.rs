@@ -98,7 +98,8 @@ impl DeliveryTracker {
     /// Returns the batch that is to be delivered now.
     pub(super) fn current(&self) -> Option<Vec<Notification>> {
         match self.replay.get(self.position) {
-            Some(replay) => Some(replay.batch.clone()),
+            // Views of their own: the copies that are kept do not unpack what the observer reads.
+            Some(replay) => Some(replay.batch.iter().map(fresh_addition).collect()),
             None => self.queued_batches.current().map(|batch| self.with_additions(batch)),
         }
     }
@@ -120,8 +121,8 @@ impl DeliveryTracker {
         notifications
     }
 
-    /// Records that the observer handled the current batch.
-    pub(super) fn succeeded(&mut self) {
+    /// Records that the observer handled the current batch. `copy` returns the copy of a delivered object that is kept.
+    pub(super) fn succeeded(&mut self, copy: impl Fn(&Object) -> Object) {
         if self.is_replaying() {
             self.position += 1;
             return self.end_replay();
@@ -130,7 +131,7 @@ impl DeliveryTracker {
             match notification {
                 Notification::Deleted { last, .. } => drop(self.delivered.remove(last.key())),
                 Notification::Added { object, .. } | Notification::Updated { new: object, .. } => {
-                    self.delivered.insert(object.key().clone(), object.clone());
+                    self.delivered.insert(object.key().clone(), copy(object));
                 }
             }
         }
@@ -184,6 +185,16 @@ impl DeliveryTracker {
             self.replay.clear();
             self.position = 0;
         }
+    }
+}
+
+/// Returns a notification of a replay with a new view of its object.
+fn fresh_addition(notification: &Notification) -> Notification {
+    match notification {
+        Notification::Added { object, initial } => {
+            Notification::Added { object: object.fresh_view(), initial: *initial }
+        }
+        other => other.clone(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sequences of deliveries, failures and new instances.
 
 use super::*;
+use crate::cache::computed::tests::packed_pod;
 
 fn object(name: &str, version: u64) -> Object {
     Object::from_json(format!(
@@ -44,7 +45,7 @@ fn next(tracker: &DeliveryTracker) -> Vec<String> {
 fn after_delivery_of(batch: Vec<Notification>) -> DeliveryTracker {
     let mut tracker = DeliveryTracker::default();
     tracker.push(batch);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     tracker
 }
 
@@ -68,10 +69,10 @@ fn a_new_instance_receives_the_replay_then_the_batch_that_failed() {
     assert!(tracker.is_replaying());
     // The last delivered states: the update and the deletion come after them, in order.
     assert_eq!(next(&tracker), ["initial a1", "initial b1", "initial c1"]);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     assert!(!tracker.is_replaying());
     assert_eq!(next(&tracker), ["updated a2", "deleted b1"]);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     tracker.restart();
     assert_eq!(next(&tracker), ["initial a2", "initial c1"], "deleted objects are not replayed");
 }
@@ -85,17 +86,17 @@ fn failures_are_counted_across_instances() {
             matches!(tracker.failed(false), Some(FailureOutcome::Retry { failures: f }) if f == failures)
         );
         tracker.restart();
-        tracker.succeeded();
+        tracker.succeeded(Object::clone);
         assert_eq!(next(&tracker), ["added bad2", "added c3"]);
     }
     assert!(matches!(tracker.failed(false), Some(FailureOutcome::Split)));
     assert_eq!(next(&tracker), ["added bad2"]);
     assert!(matches!(fail(&mut tracker), FailureOutcome::Parked(n) if n.key().name() == "bad"));
     assert_eq!(next(&tracker), ["added c3"]);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     tracker.restart();
     assert_eq!(next(&tracker), ["initial a1", "initial c3"], "a parked object is not replayed");
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     tracker.push(vec![updated("bad", 2, 4)]);
     assert_eq!(next(&tracker), ["added bad4"], "the observer never received it");
 }
@@ -111,16 +112,16 @@ fn an_object_that_fails_in_a_replay_is_parked_until_it_changes() {
     }
     assert!(matches!(tracker.failed(false), Some(FailureOutcome::Split)));
     tracker.restart();
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     assert_eq!(next(&tracker), ["initial bad1"]);
     for _ in 1..MAX_ATTEMPTS {
         assert!(matches!(tracker.failed(false), Some(FailureOutcome::Retry { .. })));
         tracker.restart();
-        tracker.succeeded();
+        tracker.succeeded(Object::clone);
     }
     assert!(matches!(tracker.failed(false), Some(FailureOutcome::Parked(n)) if n.key().name() == "bad"));
     assert_eq!(next(&tracker), ["initial c1"]);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     assert!(!tracker.is_replaying());
     tracker.push(vec![updated("bad", 1, 1)]);
     assert!(tracker.current().is_none(), "a resync is not a change");
@@ -136,9 +137,9 @@ fn a_pending_resync_does_not_deliver_a_parked_object_again() {
     tracker.restart();
     assert!(matches!(tracker.failed(true), Some(FailureOutcome::Split)));
     assert!(matches!(tracker.failed(true), Some(FailureOutcome::Parked(n)) if n.key().name() == "bad"));
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     assert_eq!(next(&tracker), ["updated c2"]);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     assert!(tracker.current().is_none(), "the resyncs are left out");
 }
 
@@ -148,7 +149,7 @@ fn a_permanent_failure_parks_one_object_at_once_and_delivers_the_rest_of_its_bat
     tracker.push(vec![added("a", 1), added("bad", 2)]);
     assert!(matches!(tracker.failed(true), Some(FailureOutcome::Split)));
     assert_eq!(next(&tracker), ["added a1"]);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     assert!(matches!(tracker.failed(true), Some(FailureOutcome::Parked(n)) if n.key().name() == "bad"));
     assert!(tracker.current().is_none() && tracker.failed(true).is_none());
 }
@@ -160,8 +161,20 @@ fn a_long_replay_is_delivered_in_batches() {
     let mut tracker = after_delivery_of(all);
     tracker.restart();
     assert_eq!(next(&tracker).len(), BATCH);
-    tracker.succeeded();
+    tracker.succeeded(Object::clone);
     assert_eq!(next(&tracker).len(), 1);
     tracker.restart();
     assert_eq!(next(&tracker).len(), BATCH, "the next instance receives the replay from its beginning");
+}
+
+#[test]
+fn what_an_observer_reads_of_a_replay_is_not_kept() {
+    let object = packed_pod("a");
+    let packed_size = object.memory_size();
+    let mut tracker = after_delivery_of(vec![Notification::Added { object, initial: true }]);
+    tracker.restart();
+    let replay = tracker.current().expect("a replay");
+    assert!(replay[0].object().json().len() > 1600, "the observer reads it");
+    let kept: Vec<_> = tracker.into_delivered().into_values().map(|object| object.memory_size()).collect();
+    assert_eq!(kept, [packed_size]);
 }
