@@ -293,7 +293,7 @@ fn a_scan_of_a_restricted_view_keeps_no_unpacked_text() {
     let found = reader.scan(None, None, 10, 10).found;
     assert_eq!(names(&found), ["a", "b", "c", "d"]);
     for object in found {
-        assert_eq!(object.memory_size(), packed_size(object.name()), "{object}");
+        assert_eq!(object.memory_size(), packed_size(object.name()), "{}", object.name());
     }
 }
 
