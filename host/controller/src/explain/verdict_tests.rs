@@ -148,7 +148,7 @@ fn object_causes() {
     check(absent(None), &[], Cause::NoSuchObject, "no such object in foos.v1.example.com");
     check(absent(Some(ServerObject::Absent)), &[event(9, "deleted", true)], Cause::NoSuchObject, "deleted");
     let unknown = ServerObject::Unknown { problem: "too many".to_owned() };
-    check(absent(Some(unknown)), &[], Cause::NoSuchObject, "not asked: too many");
+    check(absent(Some(unknown)), &[], Cause::NoSuchObject, "unknown: too many");
     check(absent(exists(false, true)), &[], Cause::NotSelected, "label selector \"app=x\"");
     check(absent(exists(true, false)), &[], Cause::NotSelected, "field selector \"spec.y=z\"");
     check(absent(exists(true, true)), &[], Cause::WatchStale, "not delivered it");
