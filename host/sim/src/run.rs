@@ -14,7 +14,7 @@ pub const PAST_LAG: u64 = 10_000;
 /// How long the host waits at the most before it lists again after a watch has ended, in virtual milliseconds: the reflector's longest backoff.
 pub const RELIST_BACKOFF: u64 = 30_000;
 
-/// The result of one run. Equal plans give equal runs, except for `hash`, which is also equal.
+/// The result of one run. Equal plans give equal runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The plan.

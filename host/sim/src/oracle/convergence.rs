@@ -59,7 +59,7 @@ impl Convergence {
         Some(Violation::new(self, &id, Some(index), explanation))
     }
 
-    /// Returns a violation for each key whose reconciles all fail after the faults.
+    /// Returns a violation for each key whose last three or more reconciles after the faults returned errors. Traps are another oracle's.
     fn still_fails(&self, run: &RunView<'_>, reference: &Reference) -> Vec<Violation> {
         if !reference.has_task_of(run) {
             return Vec::new();

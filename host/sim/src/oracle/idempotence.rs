@@ -1,4 +1,4 @@
-//! *idempotence*: looking again at rest writes nothing, and what a reconcile writes does not depend on why it runs.
+//! *idempotence*: a resync or a restart at rest writes nothing, and what a reconcile writes does not depend on why it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl Oracle for Idempotence {
                 Fault::RequeueAll => "resync of all keys",
                 _ => continue,
             };
-            if is_content(run, *start) && is_alone_at_rest(run, *start) {
+            if all_keys_succeeded(run, *start) && is_alone_at_rest(run, *start) {
                 judgement.had_subject = true;
                 let later = later_writes(run, reference, occurrence);
                 judgement.violations.extend(self.first_write_after(run, *start, what, &later));
@@ -120,7 +120,7 @@ impl Idempotence {
 }
 
 /// Whether the last reconcile of every key before this event succeeded, and no view was behind.
-fn is_content(run: &RunView<'_>, before: usize) -> bool {
+fn all_keys_succeeded(run: &RunView<'_>, before: usize) -> bool {
     let mut last = BTreeMap::new();
     for reconcile in run.reconciles.values().filter(|reconcile| reconcile.start < before) {
         let is_success = matches!(

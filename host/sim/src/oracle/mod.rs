@@ -1,5 +1,5 @@
-//! Oracles: what they report, no correct controller does. Each is a pure function of a run, and of the reference if it
-//! compares with one; each documents the premise under which its report is an error.
+//! Oracles. Each is a pure function of a run, and of the reference if it compares with one. Each documents the premise under which its
+//! report is an error, and which correct controllers break the premise.
 
 mod convergence;
 mod delete_after_failed_read;

@@ -33,7 +33,7 @@ impl Oracle for Summary {
         };
         let mut judgement = Judgement::without_subject();
         let has_more_timers = late_timer_writes(run).len() > reference.late_timer_writes();
-        if run.has_only(is_about_views) && !has_more_timers {
+        if run.has_only(may_cause_excess_deletes) && !has_more_timers {
             self.judge_deletes(run, reference, &mut judgement);
         }
         let keeps_order = |fault: &Fault| {
@@ -48,7 +48,8 @@ impl Oracle for Summary {
     }
 }
 
-fn is_about_views(fault: &Fault) -> bool {
+/// Whether the fault is one after which a wrong plugin deletes more: a late or old view, a crash or a reload.
+fn may_cause_excess_deletes(fault: &Fault) -> bool {
     matches!(
         fault,
         Fault::HoldWatch(_)
@@ -68,7 +69,7 @@ impl Summary {
             let expected = reference.deletes(&id);
             if loss.count > expected {
                 let explanation = format!(
-                    "the plugin deleted {id} {}, in the reference {}; nothing but the age of its views differs",
+                    "the plugin deleted {id} {}, in the reference {}; the only faults are late or old views, crashes and reloads",
                     times(loss.count),
                     times(expected)
                 );

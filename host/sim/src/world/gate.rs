@@ -1,4 +1,4 @@
-//! The way between a host and the server. Every request passes a gate, which counts it, records it, and applies the faults of the plan.
+//! Intercepts every request between a host and the server: counts it, records it, and applies the faults of the plan.
 //!
 //! Each host has gates of its own. When its process ends, they answer nothing any more: the requests that are under way have no effect on
 //! the host, and new ones none on the server.
@@ -51,7 +51,7 @@ pub(super) struct WatchGate {
 
 /// What the faults of the plan do to one request.
 #[derive(Default)]
-struct Treatment {
+struct RequestFaults {
     delay: Option<Duration>,
     interfere: bool,
     refuse: Option<u16>,
@@ -107,18 +107,18 @@ impl RequestGate {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let sent = serde_json::from_slice::<Value>(&body).ok();
-        let treatment = self.treatment(about);
-        if treatment.crashed {
+        let faults = self.faults_of(about);
+        if faults.crashed {
             return pending().await;
         }
         self.shared.lock().in_flight += 1;
-        if treatment.awaits_step {
+        if faults.awaits_step {
             self.shared.steps_taken().await;
             if self.shared.lock().crash.is_some() {
                 return pending().await;
             }
         }
-        if let Some(delay) = treatment.delay {
+        if let Some(delay) = faults.delay {
             tokio::time::sleep(delay).await;
             let is_crashed = {
                 let mut state = self.shared.lock();
@@ -138,12 +138,12 @@ impl RequestGate {
                 commits,
             );
         };
-        if let Some(code) = treatment.refuse {
+        if let Some(code) = faults.refuse {
             let (response, answer) = refusal(code);
             record(Some(answer), true, Vec::new());
             return Ok(response);
         }
-        if treatment.interfere {
+        if faults.interfere {
             interfere(&self.shared, about).await;
         }
         let request = Request::from_parts(head, Full::new(body));
@@ -151,9 +151,9 @@ impl RequestGate {
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let answer = answer(head.status, &body);
-        let is_answered = !treatment.lose_answer && treatment.crash_after.is_none();
+        let is_answered = !faults.lose_answer && faults.crash_after.is_none();
         record(Some(answer), is_answered, commits);
-        if let Some(index) = treatment.crash_after {
+        if let Some(index) = faults.crash_after {
             {
                 let mut state = self.shared.lock();
                 state.record_deviation(index);
@@ -162,7 +162,7 @@ impl RequestGate {
             self.shared.wake_driver();
             return pending().await;
         }
-        if treatment.lose_answer {
+        if faults.lose_answer {
             return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the connection ended"));
         }
         if self.shared.lock().crash.is_some() {
@@ -172,18 +172,18 @@ impl RequestGate {
     }
 
     /// Counts a request of a plugin, and returns what the plan does to it.
-    fn treatment(&self, about: &ObjectRequest) -> Treatment {
+    fn faults_of(&self, about: &ObjectRequest) -> RequestFaults {
         let mut state = self.shared.lock();
         let due = state.schedule.on_request(about.verb, &about.resource_with_subresource());
-        let mut treatment = Treatment::default();
+        let mut faults = RequestFaults::default();
         for index in due {
             let fault = state.schedule.fault(index).clone();
             match fault {
-                Fault::Refuse(code) => treatment.refuse = Some(code),
-                Fault::LoseAnswer => treatment.lose_answer = true,
-                Fault::DelayRequest(ms) => treatment.delay = Some(Duration::from_millis(ms)),
+                Fault::Refuse(code) => faults.refuse = Some(code),
+                Fault::LoseAnswer => faults.lose_answer = true,
+                Fault::DelayRequest(ms) => faults.delay = Some(Duration::from_millis(ms)),
                 Fault::CrashAfter => {
-                    treatment.crash_after = Some(index);
+                    faults.crash_after = Some(index);
                     continue;
                 }
                 Fault::Interfere => {
@@ -192,7 +192,7 @@ impl RequestGate {
                         state.schedule.skip(index);
                         continue;
                     }
-                    treatment.interfere = true;
+                    faults.interfere = true;
                 }
                 _ => {
                     if !state.apply_to_host(index) {
@@ -201,7 +201,7 @@ impl RequestGate {
                         continue;
                     }
                     if matches!(fault, Fault::TakeStep { .. }) {
-                        treatment.awaits_step = true;
+                        faults.awaits_step = true;
                         state.awaits_steps = true;
                     }
                     self.shared.wake_driver();
@@ -210,8 +210,8 @@ impl RequestGate {
             }
             state.record_deviation(index);
         }
-        treatment.crashed = state.crash.is_some();
-        treatment
+        faults.crashed = state.crash.is_some();
+        faults
     }
 }
 

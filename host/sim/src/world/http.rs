@@ -40,7 +40,7 @@ impl Drop for RequestInFlight {
 
 /// What the faults of the plan do to one request.
 #[derive(Default)]
-struct Treatment {
+struct RequestFaults {
     /// Set if the request waits until an actor has taken its next step.
     waiting: Option<RequestInFlight>,
     /// The index of the deviation.
@@ -70,8 +70,8 @@ impl Services {
         if self.shared.lock().crash.is_some() {
             return pending().await;
         }
-        let treatment = self.treatment(&request);
-        if let Some(waiting) = treatment.waiting {
+        let faults = self.faults_of(&request);
+        if let Some(waiting) = faults.waiting {
             self.shared.steps_taken().await;
             drop(waiting);
         }
@@ -81,11 +81,11 @@ impl Services {
         let answer = self.answer(&request).ok_or_else(|| {
             HttpError::NotFound(format!("no HTTP service of the scenario has the host {:?}", request.host))
         })?;
-        if let Some(index) = treatment.crash_after {
+        if let Some(index) = faults.crash_after {
             self.crash_after(index, &request.method, &head.uri.to_string());
             return pending().await;
         }
-        if treatment.loses_answer {
+        if faults.loses_answer {
             return Err(HttpError::Protocol("the connection ended before the response".to_owned()));
         }
         let mut response =
@@ -99,22 +99,22 @@ impl Services {
     }
 
     /// Counts a request, and returns what the plan does to it. Faults that concern the host are applied.
-    fn treatment(&self, request: &HttpRequest) -> Treatment {
+    fn faults_of(&self, request: &HttpRequest) -> RequestFaults {
         let mut state = self.shared.lock();
-        let mut treatment = Treatment::default();
+        let mut faults = RequestFaults::default();
         for index in state.schedule.on_http(&request.method, &request.host) {
             let fault = state.schedule.fault(index).clone();
             match fault {
-                Fault::CrashAfter => treatment.crash_after = Some(index),
+                Fault::CrashAfter => faults.crash_after = Some(index),
                 Fault::LoseAnswer => {
-                    treatment.loses_answer = true;
+                    faults.loses_answer = true;
                     state.record_deviation(index);
                 }
                 fault if state.apply_to_host(index) => {
-                    if matches!(fault, Fault::TakeStep { .. }) && treatment.waiting.is_none() {
+                    if matches!(fault, Fault::TakeStep { .. }) && faults.waiting.is_none() {
                         state.awaits_steps = true;
                         state.in_flight += 1;
-                        treatment.waiting = Some(RequestInFlight(self.shared.clone()));
+                        faults.waiting = Some(RequestInFlight(self.shared.clone()));
                     }
                     self.shared.wake_driver();
                 }
@@ -122,7 +122,7 @@ impl Services {
                 _ => state.schedule.skip(index),
             }
         }
-        treatment
+        faults
     }
 
     /// Ends the host's process after a service has carried out a request.

@@ -1,8 +1,8 @@
 //! Tells a run as a short story: what actors did, what the plugin wrote, and which faults came between.
 
+mod builder;
 mod describe;
 mod fold;
-mod teller;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use crate::analysis::RunView;
 use crate::oracle::Violation;
 use crate::run::{Event, EventKind, Run};
 
+use builder::StoryBuilder;
 pub use describe::describe;
 use fold::folded;
-use teller::Teller;
 
 /// The longest story. Of a longer one, the first and the last steps are shown.
 const MAX_STEPS: usize = 40;
@@ -36,9 +36,9 @@ pub struct Step {
 #[must_use]
 pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
     let last = last_event(view.run, violation);
-    let mut teller = Teller::default();
+    let mut builder = StoryBuilder::default();
     for event in view.run.events.iter().take(last.saturating_add(1)) {
-        teller.tell(view, event);
+        builder.add_event(view, event);
     }
     let time = view.run.events.get(last).or(view.run.events.last()).map_or(0, |event| event.time);
     let oracle = Step {
@@ -48,7 +48,7 @@ pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
         fault: String::new(),
     };
     let canonical = |step: &Step| view.names.replace(&step.text);
-    let mut steps = shortened(folded(&teller.steps, canonical), time);
+    let mut steps = shortened(folded(&builder.steps, canonical), time);
     steps.push(oracle);
     steps
 }

@@ -18,7 +18,7 @@ const MAX_COUNT: i64 = 100;
 /// How often conditions that depend on the time are evaluated, in virtual milliseconds.
 const CLOCK_INTERVAL_MS: u64 = 1000;
 
-/// An object, by namespace and name, and how many times the effect was produced for it before.
+/// An object, by namespace and name, and the index of the effect among those that are wanted for it, from 0.
 type Key = (String, String, i64);
 
 /// What the actor knows of an object that needs its effect.
@@ -32,8 +32,8 @@ struct Pending {
 #[derive(Debug)]
 struct InFlightWrite {
     key: Key,
-    /// The write, and the version of the object that it changes. The same write for the same version has no effect.
     write: ActorWrite,
+    /// The version of the object that it changes. The same write is not repeated while the object has this version.
     version: Value,
 }
 

@@ -12,7 +12,7 @@ use crate::scenario::merge::merged;
 const MAX_DEPTH: usize = 8;
 /// The most optional members of a generated object.
 const MAX_OPTIONAL: usize = 100;
-/// The most values that one object is generated from. Below the last one, everything is empty.
+/// The most values that are generated for one object. Further values are null.
 const MAX_VALUES: usize = 5000;
 /// How many values are tried until one satisfies the rules of the schema.
 const ATTEMPTS: u64 = 200;
@@ -199,7 +199,7 @@ impl Generator<'_> {
     /// Returns a small number in the range: many controllers create as many objects.
     fn integer(&mut self, schema: &Value) -> Value {
         let whole = |number: f64| {
-            // JSON numbers outside this range are no int64.
+            // Beyond this range, an f64 does not hold every integer.
             #[allow(clippy::cast_possible_truncation, reason = "the number is clamped")]
             let whole = number.clamp(-9e15, 9e15) as i64;
             whole

@@ -1,4 +1,4 @@
-//! Tells the events of a run one after the other, as steps of a story.
+//! Builds the steps of a story from the events of a run, one after the other.
 
 use super::Step;
 use super::describe::{describe, fault_text};
@@ -17,7 +17,7 @@ const SERVER: &str = "server";
 
 /// Turns events into steps.
 #[derive(Default)]
-pub(super) struct Teller {
+pub(super) struct StoryBuilder {
     pub(super) steps: Vec<Step>,
     /// The reconcile of the last step, to which further requests are added.
     reconcile: Option<u64>,
@@ -32,9 +32,9 @@ struct Reactions {
     author: String,
 }
 
-impl Teller {
-    /// Adds what an event says, if it is told.
-    pub(super) fn tell(&mut self, view: &RunView<'_>, event: &Event) {
+impl StoryBuilder {
+    /// Adds an event, if a story has it.
+    pub(super) fn add_event(&mut self, view: &RunView<'_>, event: &Event) {
         let time = event.time;
         match &event.kind {
             // What exists before the first host starts is no step.
@@ -66,7 +66,7 @@ impl Teller {
     }
 
     fn request(&mut self, view: &RunView<'_>, time: u64, request: &RequestEvent) {
-        let is_told = match &request.author {
+        let is_included = match &request.author {
             Author::Plugin(_) => {
                 let has_failed = !request.answered || request.status.is_none_or(|status| status >= 400);
                 let is_absence = request.status == Some(404) && !request.is_write();
@@ -76,7 +76,7 @@ impl Teller {
             Author::Controller => request.changed && request.after.is_none(),
             Author::Host => false,
         };
-        if !is_told {
+        if !is_included {
             return;
         }
         let text = request_text(request);
