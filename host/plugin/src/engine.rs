@@ -10,7 +10,7 @@ use wasmtime::{Config, OptLevel, Strategy, WasmBacktraceDetails};
 
 use crate::compile::{CacheDirectory, CompilePipeline, CompilerProcess};
 use crate::crash_marker::{self, CrashMarker, PreviousCrash};
-use crate::sandbox::GuestState;
+use crate::sandbox::{self, GuestState};
 use crate::ticker::Ticker;
 use crate::{functions, load};
 
@@ -219,6 +219,7 @@ fn linker(
     let mut linker = Linker::new(wasmtime);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    sandbox::bound_http_messages(&mut linker)?;
     add_imports(&mut linker)?;
     Ok(linker)
 }

@@ -92,6 +92,15 @@ pub enum FaultKind {
         /// The limit.
         allowed: u32,
     },
+    /// The guest holds too many resources of WASI; it probably does not drop them. The limit is the same for all plugins, unless that of
+    /// handles is lower.
+    #[error(
+        "exceeded {allowed} resources of WASI: drop streams, pollables and HTTP messages that are no longer needed"
+    )]
+    WasiResources {
+        /// The limit.
+        allowed: usize,
+    },
     /// The arguments or the result of one call of an import were too large.
     #[error("exceeded limits.messageSize of {}: pass less at once, ask for fields, page with limit and cursor", ByteCount(*allowed))]
     MessageSize {
@@ -242,8 +251,10 @@ pub(crate) fn classify_error(
     if root.contains(FUEL_EXHAUSTED) || root.contains(RANDOM_TOO_LARGE) {
         return FaultKind::MessageSize { allowed: guest.message_size };
     }
-    let is_full = matches!(error.downcast_ref(), Some(ResourceTableError::Full));
-    if is_full || root.contains(HANDLES_EXHAUSTED) {
+    if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
+        return FaultKind::WasiResources { allowed: guest.wasi_resources.limit() };
+    }
+    if root.contains(HANDLES_EXHAUSTED) {
         return FaultKind::Handles { allowed: guest.handles.limit() };
     }
     if let Some(problem) = root.strip_prefix(COUNT_EXCEEDED) {

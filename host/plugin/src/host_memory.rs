@@ -33,10 +33,12 @@ pub enum HostMemoryKind {
     Journal,
     /// The changes that queued the plugin's keys, for traces.
     Traces,
+    /// HTTP requests, responses and headers that the plugin's instances hold.
+    HttpMessages,
 }
 
 /// The number of kinds.
-const KINDS: usize = 9;
+const KINDS: usize = 10;
 
 /// The account of the host memory of one plugin, shared by all its versions. Cheap to clone; no method takes a lock.
 #[derive(Clone)]
@@ -87,6 +89,7 @@ impl HostMemoryKind {
         Self::LogLines,
         Self::Journal,
         Self::Traces,
+        Self::HttpMessages,
     ];
 
     /// Returns the name in `/api/plugins` and in metrics.
@@ -102,6 +105,7 @@ impl HostMemoryKind {
             Self::LogLines => "logLines",
             Self::Journal => "journal",
             Self::Traces => "traces",
+            Self::HttpMessages => "httpMessages",
         }
     }
 
@@ -116,6 +120,7 @@ impl HostMemoryKind {
             Self::LogLines => "log lines",
             Self::Journal => "the journal of its keys",
             Self::Traces => "the changes that queued its keys",
+            Self::HttpMessages => "HTTP messages",
         }
     }
 
@@ -134,6 +139,9 @@ impl HostMemoryKind {
             Self::LogLines => "log less",
             Self::Journal => "raise limits.hostMemory; without room, the journal has fewer keys",
             Self::Traces => "raise limits.hostMemory; without room, traces lack changes",
+            Self::HttpMessages => {
+                "drop requests, responses and headers that are no longer needed, and keep none between calls"
+            }
         }
     }
 

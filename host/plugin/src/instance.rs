@@ -64,7 +64,7 @@ enum State {
     Ready,
     /// In a call. An instance that is busy at the beginning of a call was abandoned in the one before.
     Busy,
-    /// Works, but holds so many handles that it should be replaced.
+    /// Works, but holds so many handles or resources of WASI that it should be replaced.
     Leaking,
     /// Failed.
     Poisoned,
@@ -248,7 +248,7 @@ impl Instance {
         let result = run(engine, &mut self.store, call, limit, body).await;
         self.state = match &result {
             Err(_) => State::Poisoned,
-            Ok(_) if self.store.data().handles.is_leaking() => State::Leaking,
+            Ok(_) if self.store.data().is_leaking() => State::Leaking,
             Ok(_) => State::Ready,
         };
         result
@@ -322,7 +322,9 @@ async fn run<T>(
     let state = store.data_mut();
     let result = match result {
         Some(Ok(value)) => Some(
-            state.handles.end_call().map(|()| value).map_err(|exceeded| StopReason::from(exceeded).into()),
+            (state.handles.end_call().and_then(|()| state.wasi_resources.end_call()))
+                .map(|()| value)
+                .map_err(|exceeded| StopReason::from(exceeded).into()),
         ),
         other => other,
     };

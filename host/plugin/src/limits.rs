@@ -25,8 +25,8 @@ pub struct InstanceLimits {
     pub describe_timeout: Duration,
     /// `indexTimeout`: time of one `index.values`; default 1 s.
     pub index_timeout: Duration,
-    /// `handles`: open handles of objects and batches, and as many again of WASI's resources; default 10,000. The guest traps when it opens
-    /// one more. An instance that holds more than half of them after a call leaks handles, and is replaced.
+    /// `handles`: open handles of objects and batches, and as many again of WASI's resources, but at most 1,024 of those; default 10,000.
+    /// The guest traps when it opens one more. An instance that holds more than half of them after a call leaks handles, and is replaced.
     pub handles: u32,
     /// `messageSize`: bytes of all arguments of one call, and of its result; default 16 MiB.
     pub message_size: usize,

@@ -6,6 +6,7 @@ mod handles;
 mod http;
 mod memory;
 mod wasi;
+mod wasi_resources;
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use pilothouse_model::Object;
 use pilothouse_model::hash::HashSet;
 use thiserror::Error;
 use wasmtime::Store;
-use wasmtime::component::{Resource, ResourceTable};
+use wasmtime::component::Resource;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
@@ -22,7 +23,9 @@ pub(crate) use cpu::CpuMeter;
 pub(crate) use handles::Handles;
 #[allow(unreachable_pub, reason = "the generated bindings re-export them")]
 pub use handles::{BatchHandle, ObjectHandle};
+pub(crate) use http::replace_in_linker as bound_http_messages;
 pub(crate) use memory::MemoryLimiter;
+pub(crate) use wasi_resources::WasiResources;
 
 use crate::engine::Shared;
 use crate::{Call, Host, HostMemoryExceeded, InstanceLimits, Misuse};
@@ -65,8 +68,8 @@ pub(crate) struct GuestState {
     /// Names of invalid metrics that a warning was logged for already.
     pub(crate) refused_metrics: HashSet<String>,
     pub(crate) http: http::Http,
+    pub(crate) wasi_resources: WasiResources,
     wasi: WasiCtx,
-    wasi_table: ResourceTable,
 }
 
 impl GuestState {
@@ -78,12 +81,11 @@ impl GuestState {
         limits: &InstanceLimits,
     ) -> Store<Self> {
         let console = console::Console::shared(host.clone(), limits.log_line_size);
-        let mut wasi_table = ResourceTable::new();
-        wasi_table.set_max_capacity(limits.handles as usize);
         let state = Self {
             wasi: wasi::context(&host, &console, limits),
             http: http::Http::new(host.clone(), console.clone(), limits),
             handles: Handles::new(limits.handles, &host.host_memory()),
+            wasi_resources: WasiResources::new(limits.handles, &host.host_memory()),
             host,
             call: Call::Instantiate,
             memory: MemoryLimiter::new(limits),
@@ -94,7 +96,6 @@ impl GuestState {
             message_size: limits.message_size,
             object_size: limits.object_size,
             refused_metrics: HashSet::default(),
-            wasi_table,
         };
         let mut store = Store::new(&engine.wasmtime, state);
         store.limiter(|state| &mut state.memory);
@@ -119,6 +120,11 @@ impl GuestState {
     /// If one of them exceeds a limit; the handles opened before it stay open.
     pub(crate) fn open_all(&mut self, objects: Vec<Object>) -> wasmtime::Result<Vec<Resource<ObjectHandle>>> {
         objects.into_iter().map(|object| self.open(object)).collect()
+    }
+
+    /// Returns whether the guest holds so many handles or resources of WASI after a call that it must be leaking them.
+    pub(crate) fn is_leaking(&self) -> bool {
+        self.handles.is_leaking() || self.wasi_resources.is_leaking()
     }
 
     /// Charges the ticks since `since` to the call, and yields to other tasks if there were any. Host functions that look at many objects
@@ -161,12 +167,12 @@ impl GuestState {
 impl WasiHttpView for GuestState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let http::Http { context, hooks } = &mut self.http;
-        WasiHttpCtxView { ctx: context, table: &mut self.wasi_table, hooks }
+        WasiHttpCtxView { ctx: context, table: self.wasi_resources.table_for_http(), hooks }
     }
 }
 
 impl WasiView for GuestState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.wasi_table }
+        WasiCtxView { ctx: &mut self.wasi, table: self.wasi_resources.table() }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pilothouse_plugin::{Failure, FaultKind, Instance, InstanceLimits, LogSource, Outcome};
 
 use crate::fake_host::FakeHost;
-use crate::{assemble, contract_version, engine, fault, instance_of, request, wat_of};
+use crate::{code_with_world, fault, instance_of, request};
 
 /// The part of WASI's sockets that the guest imports, and a resource type that it exports. `CONTRACT` stands for the contract's version.
 const WIT: &str = r"
@@ -72,25 +72,7 @@ package guest:outside {
 ";
 
 async fn sockets(limits: &InstanceLimits) -> (Instance, Arc<FakeHost>) {
-    let mut resolve = wit_parser::Resolve::default();
-    let (package, _) =
-        resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("wit/ resolves");
-    assert_eq!(resolve.packages[package].name.name, "controller");
-    let mut sources = wit_parser::SourceMap::new();
-    let wit = WIT.replace("CONTRACT", contract_version());
-    sources.push_str("outside.wit", format!("package guest:all;\n{wit}"));
-    let parsed = sources.parse().map_err(|(_, error)| error).expect("it parses");
-    resolve.push_group(parsed).expect("it resolves");
-    let world = resolve.worlds.iter().find(|(_, world)| world.name == "outside").expect("the world").0;
-    let mut module = assemble(&wat_of("sockets"));
-    wit_component::embed_component_metadata(
-        &mut module,
-        &resolve,
-        world,
-        wit_component::StringEncoding::UTF8,
-    )
-    .expect("a section");
-    let code = engine().load(module).await.unwrap_or_else(|error| panic!("{error}"));
+    let code = code_with_world("sockets", WIT, "outside").await;
     let host = Arc::new(FakeHost::default());
     let instance = code.instantiate(host.clone(), limits).await.unwrap_or_else(|fault| panic!("{fault}"));
     (instance, host)

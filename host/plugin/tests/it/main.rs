@@ -10,6 +10,7 @@ mod describe_and_reconcile;
 mod fake_host;
 mod go_memory;
 mod guest_faults;
+mod http_hoards;
 mod instance_pool;
 mod isolation;
 mod limits;
@@ -67,6 +68,30 @@ fn engine() -> &'static Engine {
 
 async fn code_of(name: &str) -> CompiledPlugin {
     engine().load(module_of(name)).await.unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Loads a guest whose imports are not in the contract. `wit` has the packages of its imports and the world, in which `CONTRACT` stands for
+/// the contract's version.
+async fn code_with_world(name: &str, wit: &str, world: &str) -> CompiledPlugin {
+    let mut resolve = wit_parser::Resolve::default();
+    let (package, _) =
+        resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit")).expect("wit/ resolves");
+    assert_eq!(resolve.packages[package].name.name, "controller");
+    let mut sources = wit_parser::SourceMap::new();
+    let wit = wit.replace("CONTRACT", contract_version());
+    sources.push_str("world.wit", format!("package guest:all;\n{wit}"));
+    let parsed = sources.parse().map_err(|(_, error)| error).expect("it parses");
+    resolve.push_group(parsed).expect("it resolves");
+    let world = resolve.worlds.iter().find(|(_, known)| known.name == world).expect("the world").0;
+    let mut module = module_of(name);
+    wit_component::embed_component_metadata(
+        &mut module,
+        &resolve,
+        world,
+        wit_component::StringEncoding::UTF8,
+    )
+    .expect("a section");
+    engine().load(module).await.unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 async fn instance_of(name: &str, host: &Arc<FakeHost>, limits: &InstanceLimits) -> Instance {

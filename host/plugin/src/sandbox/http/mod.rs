@@ -4,6 +4,7 @@
 //! how large they may be, and that they end with the call that made them. The host decides whether a request may be sent at all, and how.
 
 mod body;
+mod messages;
 
 use std::sync::Arc;
 
@@ -19,8 +20,14 @@ use crate::load::one_line;
 use crate::{Call, Host, HttpError, HttpTimeouts, InstanceLimits};
 use body::{RequestBody, ResponseBody};
 
+pub(crate) use messages::replace_in_linker;
+
 /// Bytes that a guest may write to a request's body in one call; it calls again for more.
-const WRITE_PERMIT: usize = 64 << 10;
+const WRITE_PERMIT: usize = 16 << 10;
+/// Bytes of a body that were written and not yet sent, at most: two calls' worth.
+pub(super) const BODY_BUFFER: usize = 2 * WRITE_PERMIT;
+/// Upper bound of a response's head in bytes, and of what is read of its body ahead of the guest. The [`Host`] enforces it.
+pub(super) const READ_AHEAD: usize = 64 << 10;
 
 /// The state of `wasi:http` of one instance.
 pub(crate) struct Http {
@@ -48,7 +55,9 @@ impl Http {
             requests: Arc::new(Semaphore::new(limits.http_requests as usize)),
             end_of_call: None,
         };
-        Self { context: WasiHttpCtx::new(), hooks }
+        let mut context = WasiHttpCtx::new();
+        context.set_field_size_limit(messages::MAX_FIELDS);
+        Self { context, hooks }
     }
 
     /// Ends the guest's call and the requests that are still in flight.
@@ -108,12 +117,13 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<Answer, Error>> + Send> {
-        let admitted = self.admit(&request);
+        // A refused request is dropped here, and not when the guest looks at the result.
+        let admitted = self.admit(&request).map(|in_flight| (in_flight, request));
         let end_of_call = self.end_of_call.get_or_insert_default().clone();
         let timeouts = timeouts(options);
         let body_limit = self.body_limit;
         Box::new(async move {
-            let mut in_flight = admitted?;
+            let (mut in_flight, request) = admitted?;
             let (head, body) = request.into_parts();
             let body = RequestBody::new(body, body_limit);
             let too_large = body.exceeded();
