@@ -63,13 +63,13 @@ pub struct Limits {
     pub manifest: usize,
     /// The size of a plugin, in bytes.
     pub artifact: u64,
-    /// The number of artifacts that refer to a plugin, such as signatures.
+    /// The number of artifacts that refer to a plugin, such as signatures, that are looked at. Further ones are left out.
     pub referrers: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { manifest: 4 << 20, artifact: 256 << 20, referrers: 100 }
+        Self { manifest: 4 << 20, artifact: 256 << 20, referrers: 500 }
     }
 }
 

@@ -10,6 +10,11 @@ use crate::exchange::OutgoingRequest;
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::reference::Reference;
 
+/// Pages of a list of referrers that are read.
+const MAX_PAGES: usize = 20;
+/// A list without referrers.
+const NO_REFERRERS: &[u8] = b"{\"schemaVersion\":2,\"manifests\":[]}";
+
 /// A manifest as the registry stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestDocument {
@@ -35,6 +40,15 @@ impl RegistryClient {
     /// # Errors
     /// Errors if there is none, if it cannot be read, or if it does not have the digest.
     pub async fn manifest(&self, reference: &Reference) -> Result<ManifestDocument, RegistryError> {
+        self.manifest_within(self.options.limits.manifest, reference).await
+    }
+
+    /// Fetches a manifest as [`manifest`](Self::manifest) does, with at most this many bytes.
+    pub(crate) async fn manifest_within(
+        &self,
+        limit: usize,
+        reference: &Reference,
+    ) -> Result<ManifestDocument, RegistryError> {
         let accept =
             [media_type::MANIFEST, media_type::DOCKER_MANIFEST, media_type::INDEX, media_type::DOCKER_INDEX]
                 .join(", ");
@@ -43,7 +57,7 @@ impl RegistryClient {
             self.request(&OutgoingRequest::get(&accept), &location, reference, Access::Pull).await?;
         let response = self.expect(response, &[StatusCode::OK], reference, "the manifest").await?;
         let stated = response.header("docker-content-digest").map(str::to_owned);
-        let text = response.body(self.options.limits.manifest, "a manifest").await?;
+        let text = response.body(limit, "a manifest").await?;
         let digest = Digest::of(&text);
         let expected = match reference.digest() {
             Some(digest) => Some(digest),
@@ -112,18 +126,50 @@ impl RegistryClient {
         Ok(content)
     }
 
-    /// Returns the artifacts of a type that refer to the manifest. Asks the referrers API, and looks at the tag that replaces it in older
-    /// registries.
+    /// Returns the wanted artifacts that refer to the manifest, up to the limit. Asks the referrers API, and looks at the tag that replaces it
+    /// in older registries. Whoever can push decides how many there are, so those that are not wanted do not count, and the others beyond the
+    /// limit are left out.
     ///
     /// # Errors
-    /// Errors if the registry cannot be asked, or if there are more than the limit.
+    /// Errors if the registry cannot be asked, or if a page of the list is larger than a manifest may be.
     pub async fn referrers(
         &self,
         reference: &Reference,
         subject: Digest,
         is_wanted: impl Fn(&Descriptor) -> bool,
     ) -> Result<Vec<Descriptor>, RegistryError> {
-        let location = self.location(reference, &format!("referrers/{subject}"))?;
+        let mut found = Vec::new();
+        let mut query = String::new();
+        for _ in 0..MAX_PAGES {
+            let (text, next) = self.page_of_referrers(reference, subject, &query).await?;
+            let index: Index = serde_json::from_slice(&text).map_err(|error| {
+                RegistryError::new(
+                    Problem::Protocol,
+                    format!(
+                        "the list of what refers to {reference} cannot be read: {}; remove it",
+                        excerpt(&error.to_string())
+                    ),
+                )
+            })?;
+            found.extend(index.manifests.into_iter().filter(&is_wanted));
+            found.truncate(self.options.limits.referrers);
+            match next {
+                Some(next) if found.len() < self.options.limits.referrers => query = next,
+                _ => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns a page of what refers to the manifest, and the query for the next page.
+    async fn page_of_referrers(
+        &self,
+        reference: &Reference,
+        subject: Digest,
+        query: &str,
+    ) -> Result<(Vec<u8>, Option<String>), RegistryError> {
+        let path = format!("referrers/{subject}");
+        let location = self.location(reference, &format!("{path}{query}"))?;
         let response = self
             .request(&OutgoingRequest::get(media_type::INDEX), &location, reference, Access::Pull)
             .await?;
@@ -131,9 +177,11 @@ impl RegistryClient {
         let is_index = response
             .header("content-type")
             .is_some_and(|kind| kind.split(';').next().is_some_and(|kind| kind.trim() == media_type::INDEX));
-        let text = match response.status() {
+        match response.status() {
             StatusCode::OK if is_index => {
-                response.body(self.options.limits.manifest, "a list of referrers").await?
+                let next = response.header("link").and_then(|link| next_query(link, &path));
+                let text = response.body(self.options.limits.manifest, "a list of referrers").await?;
+                Ok((text, next))
             }
             StatusCode::OK
             | StatusCode::NOT_FOUND
@@ -141,37 +189,29 @@ impl RegistryClient {
             | StatusCode::METHOD_NOT_ALLOWED => {
                 let tag = reference.tagged(format!("sha256-{}", subject.hex()));
                 match self.manifest(&tag).await {
-                    Ok(document) => document.text,
-                    Err(error) if error.problem() == Problem::NotFound => return Ok(Vec::new()),
-                    Err(error) => return Err(error),
+                    Ok(document) => Ok((document.text, None)),
+                    Err(error) if error.problem() == Problem::NotFound => Ok((NO_REFERRERS.to_vec(), None)),
+                    Err(error) => Err(error),
                 }
             }
             _ => {
                 self.expect(response, &[], reference, "the list of referrers").await?;
-                return Ok(Vec::new());
+                Ok((NO_REFERRERS.to_vec(), None))
             }
-        };
-        let index: Index = serde_json::from_slice(&text).map_err(|error| {
-            RegistryError::new(
-                Problem::Protocol,
-                format!(
-                    "the list of what refers to {reference} cannot be read: {}; remove it",
-                    excerpt(&error.to_string())
-                ),
-            )
-        })?;
-        let limit = self.options.limits.referrers;
-        if index.manifests.len() > limit {
-            return Err(RegistryError::new(
-                Problem::TooLarge,
-                format!(
-                    "{} artifacts refer to {reference}, and the limit is {limit}; remove old signatures",
-                    index.manifests.len()
-                ),
-            ));
         }
-        Ok(index.manifests.into_iter().filter(is_wanted).collect())
     }
+}
+
+/// Returns the query of the next page that a header `Link` names; `None` without one. Only the query is used, so that the registry cannot send
+/// requests elsewhere.
+fn next_query(link: &str, path: &str) -> Option<String> {
+    let (target, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+    if !parameters.split(';').any(|parameter| matches!(parameter.trim(), "rel=\"next\"" | "rel=next")) {
+        return None;
+    }
+    let (before, query) = target.split_once('?')?;
+    let is_plain = query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    (before.ends_with(path) && is_plain && query.len() <= 4096).then(|| format!("?{query}"))
 }
 
 fn altered(reference: &Reference, what: &str, expected: Digest, found: Digest) -> RegistryError {
@@ -195,4 +235,25 @@ fn cannot_write(error: &std::io::Error) -> RegistryError {
         Problem::Cache,
         format!("what was downloaded cannot be stored: {error}; check the space on the disk"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_query;
+
+    #[test]
+    fn only_the_query_of_the_next_page_is_used() {
+        let path = "referrers/sha256:ab";
+        for (link, expected) in [
+            ("</v2/team/p/referrers/sha256:ab?n=5&last=x>; rel=\"next\"", Some("?n=5&last=x")),
+            ("<https://other.example/v2/p/referrers/sha256:ab?token=1>; rel=next", Some("?token=1")),
+            ("</v2/team/p/referrers/sha256:ab?n=5>; rel=\"prev\"", None),
+            ("</v2/team/p/referrers/sha256:ab>; rel=\"next\"", None),
+            ("</v2/team/p/tags/list?n=5>; rel=\"next\"", None),
+            ("</v2/referrers/sha256:ab?a b>; rel=\"next\"", None),
+            ("next", None),
+        ] {
+            assert_eq!(next_query(link, path).as_deref(), expected, "{link}");
+        }
+    }
 }

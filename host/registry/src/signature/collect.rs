@@ -1,7 +1,9 @@
 //! Finds the signatures of a manifest: bundles that refer to it, by the referrers API or by the tag that replaces it, then the older format's tag.
 
-use super::material::{LegacySignature, MAX_TOTAL, SignatureMaterial};
-use crate::client::RegistryClient;
+use super::material::{LegacySignature, MAX_SIGNATURE, MAX_TOTAL, SignatureMaterial};
+use super::policy::SignaturePolicy;
+use super::verify::SignerCount;
+use crate::client::{ManifestDocument, RegistryClient};
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
 use crate::manifest::{Descriptor, Manifest, media_type};
@@ -11,108 +13,144 @@ use crate::reference::Reference;
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 /// The type of a layer with the payload of the older format.
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// Bundles that are read of one artifact. Tools attach one to each.
+const MAX_BUNDLES: usize = 4;
 /// The annotations of such a layer.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 const LOG_ENTRY: &str = "dev.sigstore.cosign/bundle";
 
-/// Collects the signatures of a manifest. A damaged one is left out, so that it hides no good one.
+/// Collects the signatures of a manifest until the policy needs no more. Whoever can push to the repository can attach any number of
+/// anything, so what is damaged, too large or of no use is left out, and only the work is bounded: nothing of this hides a good signature.
 ///
 /// # Errors
-/// Errors if the registry cannot be asked, or if there are too many.
+/// Errors if the registry cannot be asked, or if it has too much to be listed and the rest is not enough.
 pub async fn collect_signatures(
     client: &RegistryClient,
+    policy: &SignaturePolicy,
     reference: &Reference,
-    manifest: Digest,
+    manifest: &ManifestDocument,
 ) -> Result<Vec<SignatureMaterial>, RegistryError> {
-    let mut collected = SignatureCollection::default();
-    // Some tools do not say the type in the list, only in the manifest that it names. Others, such as the registry of
-    // go-containerregistry, say the type of the manifest's config, which is empty.
-    let may_be_bundle = |found: &Descriptor| {
-        found.artifact_type.as_ref().is_none_or(|kind| kind.starts_with(BUNDLE) || kind == media_type::EMPTY)
+    let Some(signers) = SignerCount::new(policy, reference, manifest) else { return Ok(Vec::new()) };
+    let mut collected = SignatureCollection { signers, signatures: Vec::new(), unused_size: 0 };
+    let unlisted = match referring(client, reference, manifest.digest, &mut collected).await {
+        Ok(()) => None,
+        Err(error) if error.problem() == Problem::TooLarge => Some(error),
+        Err(error) => return Err(error),
     };
-    for found in client.referrers(reference, manifest, may_be_bundle).await? {
-        let pinned = reference.pinned(found.digest);
-        let Some(document) = usable(client.manifest(&pinned).await)? else { continue };
-        let Ok(attached) = document.parse(&pinned.to_string()) else { continue };
-        if attached.subject.as_ref().is_none_or(|subject| subject.digest == manifest) {
-            bundles(client, reference, &attached, &mut collected).await?;
-        }
+    if collected.is_enough() {
+        return Ok(collected.signatures);
     }
-    let tag = reference.tagged(format!("sha256-{}.sig", manifest.hex()));
+    let tag = reference.tagged(format!("sha256-{}.sig", manifest.digest.hex()));
     if let Some(document) = usable(client.manifest(&tag).await)?
         && let Ok(attached) = document.parse(&tag.to_string())
     {
         legacy(client, reference, &attached, &mut collected).await?;
     }
-    Ok(collected.signatures)
-}
-
-#[derive(Default)]
-struct SignatureCollection {
-    signatures: Vec<SignatureMaterial>,
-    size: usize,
-}
-
-impl SignatureCollection {
-    fn add(&mut self, signature: SignatureMaterial, reference: &Reference) -> Result<(), RegistryError> {
-        self.size += signature.size();
-        if self.size > MAX_TOTAL {
-            return Err(RegistryError::new(
-                Problem::TooLarge,
-                format!("the signatures of {reference} have more than {MAX_TOTAL} bytes; remove old ones"),
-            ));
-        }
-        self.signatures.push(signature);
-        Ok(())
+    match unlisted {
+        Some(error) if !collected.is_enough() => Err(error),
+        _ => Ok(collected.signatures),
     }
 }
 
-async fn bundles(
+/// The signatures found so far.
+struct SignatureCollection<'a> {
+    signers: SignerCount<'a>,
+    signatures: Vec<SignatureMaterial>,
+    /// The size of those that count for nothing, in bytes.
+    unused_size: usize,
+}
+
+impl SignatureCollection<'_> {
+    /// Keeps a signature if it counts. The others are kept for the error's text and for a policy that changes, up to a size.
+    fn add(&mut self, signature: SignatureMaterial) {
+        if !self.signers.add(&signature) {
+            let size = self.unused_size + signature.size();
+            if size > MAX_TOTAL / 2 {
+                return;
+            }
+            self.unused_size = size;
+        }
+        self.signatures.push(signature);
+    }
+
+    fn is_enough(&self) -> bool {
+        self.signers.is_enough()
+    }
+}
+
+/// Collects the bundles that refer to the manifest.
+async fn referring(
     client: &RegistryClient,
     reference: &Reference,
-    attached: &Manifest,
-    collected: &mut SignatureCollection,
+    manifest: Digest,
+    collected: &mut SignatureCollection<'_>,
 ) -> Result<(), RegistryError> {
-    let layers = attached.layers.iter().filter(|layer| layer.media_type.starts_with(BUNDLE));
-    for layer in layers.take(client.limits().referrers) {
-        let content = usable(client.small_blob(reference, layer).await)?;
-        if let Some(text) = content.and_then(|content| String::from_utf8(content).ok()) {
-            collected.add(SignatureMaterial::Bundle(text), reference)?;
+    // Some tools do not say the type in the list, only in the manifest that it names. Others, such as the registry of
+    // go-containerregistry, say the type of the manifest's config, which is empty.
+    let may_be_bundle = |found: &Descriptor| {
+        let has_type = found
+            .artifact_type
+            .as_ref()
+            .is_none_or(|kind| kind.starts_with(BUNDLE) || kind == media_type::EMPTY);
+        has_type && found.size <= MAX_SIGNATURE as u64
+    };
+    for found in client.referrers(reference, manifest, may_be_bundle).await? {
+        let pinned = reference.pinned(found.digest);
+        let Some(document) = usable(client.manifest_within(MAX_SIGNATURE, &pinned).await)? else { continue };
+        let Ok(attached) = document.parse(&pinned.to_string()) else { continue };
+        if attached.subject.as_ref().is_some_and(|subject| subject.digest != manifest) {
+            continue;
+        }
+        let is_bundle = |layer: &&Descriptor| layer.media_type.starts_with(BUNDLE);
+        for layer in attached.layers.iter().filter(is_bundle).take(MAX_BUNDLES) {
+            if let Some(text) = small_text(client, reference, layer).await? {
+                collected.add(SignatureMaterial::Bundle(text));
+                if collected.is_enough() {
+                    return Ok(());
+                }
+            }
         }
     }
     Ok(())
 }
 
+/// Collects the signatures of the older format.
 async fn legacy(
     client: &RegistryClient,
     reference: &Reference,
     attached: &Manifest,
-    collected: &mut SignatureCollection,
+    collected: &mut SignatureCollection<'_>,
 ) -> Result<(), RegistryError> {
-    let limit = client.limits().referrers;
-    if attached.layers.len() > limit {
-        return Err(RegistryError::new(
-            Problem::TooLarge,
-            format!(
-                "{reference} has {} signatures, and the limit is {limit}; remove old ones",
-                attached.layers.len()
-            ),
-        ));
-    }
-    for layer in attached.layers.iter().filter(|layer| layer.media_type == SIMPLE_SIGNING) {
+    let is_signature = |layer: &&Descriptor| layer.media_type == SIMPLE_SIGNING;
+    for layer in attached.layers.iter().filter(is_signature).take(client.limits().referrers) {
         let Some(signature) = layer.annotations.get(SIGNATURE) else { continue };
-        let content = usable(client.small_blob(reference, layer).await)?;
-        let Some(payload) = content.and_then(|content| String::from_utf8(content).ok()) else { continue };
+        let Some(payload) = small_text(client, reference, layer).await? else { continue };
         let signature = LegacySignature {
             payload,
             signature: signature.clone(),
             certificate: layer.annotations.get(CERTIFICATE).filter(|text| !text.is_empty()).cloned(),
             log_entry: layer.annotations.get(LOG_ENTRY).filter(|text| !text.is_empty()).cloned(),
         };
-        collected.add(SignatureMaterial::Legacy(signature), reference)?;
+        collected.add(SignatureMaterial::Legacy(signature));
+        if collected.is_enough() {
+            return Ok(());
+        }
     }
     Ok(())
+}
+
+/// Fetches a text; `None` if it is too large for a signature, missing or damaged. One that is too large by its descriptor is not fetched.
+async fn small_text(
+    client: &RegistryClient,
+    reference: &Reference,
+    layer: &Descriptor,
+) -> Result<Option<String>, RegistryError> {
+    if layer.size > MAX_SIGNATURE as u64 {
+        return Ok(None);
+    }
+    let content = usable(client.small_blob(reference, layer).await)?;
+    Ok(content.and_then(|content| String::from_utf8(content).ok()))
 }
 
 /// Returns what was fetched; `None` if it is missing or damaged. Other problems, such as a registry that is gone, are errors: a signature that

@@ -10,6 +10,8 @@ use crate::error::{Problem, RegistryError};
 
 /// The most that all signatures of one manifest have together, in bytes.
 pub(super) const MAX_TOTAL: usize = 8 << 20;
+/// The most that one signature has, in bytes. They have some kilobytes; attestations may be larger, and approve nothing.
+pub(super) const MAX_SIGNATURE: usize = 256 << 10;
 
 /// One signature.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]

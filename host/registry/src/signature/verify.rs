@@ -7,7 +7,7 @@ use sigstore_verify::types::{Bundle, SignatureContent};
 use super::keyless::{TrustRoot, bundle_of};
 use super::material::SignatureMaterial;
 use super::payload::Approval;
-use super::policy::{SignaturePolicy, Signer, SignerKind};
+use super::policy::{Rule, SignaturePolicy, Signer, SignerKind};
 use crate::client::ManifestDocument;
 use crate::error::{Problem, RegistryError, excerpt};
 use crate::reference::Reference;
@@ -81,6 +81,46 @@ pub fn verify(
         rule.required,
         missing.join("; ")
     )))
+}
+
+/// Counts the signers of a manifest while its signatures are collected.
+pub(super) struct SignerCount<'a> {
+    rule: &'a Rule,
+    trust_root: Option<&'a TrustRoot>,
+    manifest: &'a ManifestDocument,
+    /// Whether each signer of the rule has signed.
+    has_signed: Vec<bool>,
+}
+
+impl<'a> SignerCount<'a> {
+    /// Begins without signatures. Returns `None` if the policy has no rule for the reference.
+    pub(super) fn new(
+        policy: &'a SignaturePolicy,
+        reference: &Reference,
+        manifest: &'a ManifestDocument,
+    ) -> Option<Self> {
+        let rule = policy.rule(reference)?;
+        let has_signed = vec![false; rule.signers.len()];
+        Some(Self { rule, trust_root: policy.trust_root.as_ref(), manifest, has_signed })
+    }
+
+    /// Judges a signature. Returns whether it is by a signer that had not signed yet.
+    pub(super) fn add(&mut self, signature: &SignatureMaterial) -> bool {
+        let parsed = [ParsedSignature::of(signature)];
+        let mut counts = false;
+        for (signer, has_signed) in self.rule.signers.iter().zip(&mut self.has_signed) {
+            if !*has_signed && signer.find(&parsed, self.manifest, self.trust_root).is_ok() {
+                *has_signed = true;
+                counts = true;
+            }
+        }
+        counts
+    }
+
+    /// Whether the policy needs no more signatures.
+    pub(super) fn is_enough(&self) -> bool {
+        self.has_signed.iter().filter(|has_signed| **has_signed).count() >= self.rule.required
+    }
 }
 
 /// A signature whose text was parsed.

@@ -191,10 +191,9 @@ impl SourcedPlugin {
         {
             return Ok(());
         }
-        let needs_signatures = policy.as_ref().is_some_and(|policy| !policy.allows_unsigned(&reference));
-        let signatures = match needs_signatures {
-            true => collect_signatures(&client, &reference, document.digest).await?,
-            false => Vec::new(),
+        let signatures = match policy.as_ref().filter(|policy| !policy.allows_unsigned(&reference)) {
+            Some(policy) => collect_signatures(&client, policy, &reference, &document).await?,
+            None => Vec::new(),
         };
         let decision = self.judge(shared, &reference, &document, policy.as_ref(), &signatures)?;
         let plugin = fetch(&client, &shared.cache, &reference, &document).await?;

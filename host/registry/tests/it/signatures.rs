@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use http::Method;
 use pilothouse_registry::{
-    Artifact, ClientOptions, Decision, Digest, Layout, ManifestDocument, Problem, Reference, RegistryClient,
-    RegistryError, SignaturePolicy, collect_signatures, verify,
+    Artifact, ClientOptions, Decision, Digest, Layout, Limits, ManifestDocument, Problem, Reference,
+    RegistryClient, RegistryError, SignaturePolicy, collect_signatures, verify,
 };
 
 use crate::fake_registry::{FakeRegistry, Faults, Referrers};
@@ -47,7 +48,7 @@ impl Stage {
         let root = if root.exists() { "trustRoot: root.json\n" } else { "" };
         let text = format!("{root}rules:\n- {{match: ['**'], {rule}}}\n");
         let policy = SignaturePolicy::parse(text.as_bytes(), self.folder.path()).expect(&text);
-        let signatures = collect_signatures(&self.client, &self.reference, self.digest()).await?;
+        let signatures = collect_signatures(&self.client, &policy, &self.reference, &self.document).await?;
         verify(Some(&policy), &self.reference, &self.document, &signatures)
     }
 
@@ -169,6 +170,61 @@ async fn an_altered_bundle_does_not_count_and_hides_no_good_one() {
     stage.refusal(&signers(&[("a", &signer)])).await;
     attach(&stage.registry, REPOSITORY, stage.digest(), &text);
     assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])));
+}
+
+/// Whoever can push attaches artifacts of other types, large bundles and bundles by other keys.
+#[tokio::test]
+async fn whatever_else_is_attached_hides_no_good_signature() {
+    let signer = Signer::new();
+    for is_legacy in [false, true] {
+        let stage = Stage::new().await;
+        for number in 0..120 {
+            let sbom = format!(
+                r#"{{"schemaVersion":2,"artifactType":"application/spdx+json","config":{{"mediaType":"x","digest":"{digest}","size":{number}}},
+                    "layers":[],"subject":{{"mediaType":"x","digest":"{digest}","size":1}}}}"#,
+                digest = stage.digest(),
+            );
+            stage.registry.put_manifest(
+                REPOSITORY,
+                &Digest::of(sbom.as_bytes()).to_string(),
+                sbom.as_bytes(),
+            );
+        }
+        let other = bundle(stage.digest(), &Signer::new(), "https://sigstore.dev/cosign/sign/v1");
+        for number in 0..3 {
+            let large = format!("{other}{}", " ".repeat((3 << 20) + number));
+            attach(&stage.registry, REPOSITORY, stage.digest(), &large);
+        }
+        for number in 0..120 {
+            attach(&stage.registry, REPOSITORY, stage.digest(), &format!("{other}{}", " ".repeat(number)));
+        }
+        stage.refusal(&signers(&[("a", &signer)])).await;
+        if is_legacy {
+            attach_legacy(&stage.registry, REPOSITORY, stage.digest(), &signer);
+        } else {
+            attach_bundle(&stage.registry, REPOSITORY, stage.digest(), &signer);
+        }
+        assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])), "in the older format: {is_legacy}");
+    }
+}
+
+#[tokio::test]
+async fn signatures_are_fetched_until_they_are_enough_and_up_to_a_number() {
+    let mut stage = Stage::new().await;
+    let limits = Limits { referrers: 10, ..Limits::default() };
+    let options = ClientOptions { plain_http: true, limits, ..ClientOptions::default() };
+    stage.client =
+        RegistryClient::new(&stage.reference, stage.registry.tls(), None, options).expect("a client");
+    let signer = Signer::new();
+    let text = bundle(stage.digest(), &signer, "https://sigstore.dev/cosign/sign/v1");
+    for number in 0..30 {
+        attach(&stage.registry, REPOSITORY, stage.digest(), &format!("{text}{}", " ".repeat(number)));
+    }
+    let before = stage.registry.count(&Method::GET, "/blobs/");
+    assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])));
+    assert_eq!(stage.registry.count(&Method::GET, "/blobs/"), before + 1);
+    stage.refusal(&signers(&[("a", &Signer::new())])).await;
+    assert_eq!(stage.registry.count(&Method::GET, "/blobs/"), before + 1 + 10);
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ async fn resolve(
     let document = client.manifest(reference).await?;
     let signatures = match policy {
         Some(policy) if !policy.allows_unsigned(reference) => {
-            collect_signatures(client, reference, document.digest).await?
+            collect_signatures(client, policy, reference, &document).await?
         }
         _ => Vec::new(),
     };
