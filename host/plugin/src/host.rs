@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pilothouse_model::{LabelSelector, Object, ObjectKey};
 
-use crate::{ApiError, Call, CallObserver, HostMemory, HttpBody, HttpError, HttpTimeouts, Misuse};
+use crate::{
+    ApiError, Call, CallObserver, HostMemory, HostMemoryCharge, HttpBody, HttpError, HttpTimeouts, Misuse,
+};
 
 /// Everything that guests of one plugin version can see and do. The controller crate implements it, and tests have fakes.
 ///
@@ -99,23 +101,26 @@ pub trait Host: Send + Sync + 'static {
         options: &ListOptions,
     ) -> Result<LivePage, ApiError>;
 
-    /// Creates the object in `manifest`, which is unchecked text from the guest.
+    /// Creates the object in `manifest`, which is unchecked text from the guest. `charge` is for the bytes of the manifest: an implementation
+    /// whose request outlives the guest's call keeps it until the request has ended.
     async fn client_create(
         &self,
         call: &Call,
         manifest: String,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError>;
 
-    /// Replaces the object by `manifest`, which is unchecked text from the guest.
+    /// Replaces the object by `manifest`, which is unchecked text from the guest. `charge` is as in [`client_create`](Self::client_create).
     async fn client_update(
         &self,
         call: &Call,
         manifest: String,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError>;
 
-    /// Patches the object. The body is unchecked text from the guest.
+    /// Patches the object. The body is unchecked text from the guest. `charge` is as in [`client_create`](Self::client_create).
     async fn client_patch(
         &self,
         call: &Call,
@@ -123,6 +128,7 @@ pub trait Host: Send + Sync + 'static {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError>;
 
     /// Deletes the object.

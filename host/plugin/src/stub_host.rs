@@ -10,8 +10,8 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::{
-    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, IndexCursor, IndexPart,
-    ListOptions, LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
+    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemoryCharge, IndexCursor,
+    IndexPart, ListOptions, LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
 /// A [`Host`] without an API server or caches, for `describe`, and for measuring and fuzzing guests.
@@ -130,11 +130,23 @@ impl Host for StubHost {
         unavailable()
     }
 
-    async fn client_create(&self, _: &Call, _: String, _: &str) -> Result<Object, ApiError> {
+    async fn client_create(
+        &self,
+        _: &Call,
+        _: String,
+        _: &str,
+        _: HostMemoryCharge,
+    ) -> Result<Object, ApiError> {
         unavailable()
     }
 
-    async fn client_update(&self, _: &Call, _: String, _: &str) -> Result<Object, ApiError> {
+    async fn client_update(
+        &self,
+        _: &Call,
+        _: String,
+        _: &str,
+        _: HostMemoryCharge,
+    ) -> Result<Object, ApiError> {
         unavailable()
     }
 
@@ -145,6 +157,7 @@ impl Host for StubHost {
         _: &ObjectKey,
         _: Patch,
         _: &str,
+        _: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         unavailable()
     }

@@ -13,9 +13,9 @@ use pilothouse_informer::Priority;
 use pilothouse_model::hash::HashSet;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemory, HostMemoryKind,
-    HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine,
-    MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
+    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemory, HostMemoryCharge,
+    HostMemoryKind, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage,
+    LogLevel, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
 use tokio::time::Instant;
 
@@ -315,9 +315,10 @@ impl Host for GuestHost {
         call: &Call,
         manifest: String,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
-        let written = client.create(origin.caller(), manifest, subresource).await?;
+        let written = client.create(origin.caller(), manifest, subresource, Some(charge)).await?;
         self.record_write(call);
         state(written)
     }
@@ -327,9 +328,10 @@ impl Host for GuestHost {
         call: &Call,
         manifest: String,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
-        let written = client.update(origin.caller(), manifest, subresource).await?;
+        let written = client.update(origin.caller(), manifest, subresource, Some(charge)).await?;
         self.record_write(call);
         state(written)
     }
@@ -341,9 +343,10 @@ impl Host for GuestHost {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
-        let written = client.patch(origin.caller(), target, key, patch, subresource).await?;
+        let written = client.patch(origin.caller(), target, key, patch, subresource, Some(charge)).await?;
         self.record_write(call);
         state(written)
     }

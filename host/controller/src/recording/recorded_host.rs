@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostAnswer, HostRequest, HttpBody,
-    HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine, MetricSample, Misuse,
-    ObjectType, Patch, PluginEvent,
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostAnswer, HostMemoryCharge, HostRequest,
+    HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine, MetricSample,
+    Misuse, ObjectType, Patch, PluginEvent,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -214,11 +214,23 @@ impl Host for RecordedHost {
         })
     }
 
-    async fn client_create(&self, _: &Call, manifest: String, subresource: &str) -> Result<Object, ApiError> {
+    async fn client_create(
+        &self,
+        _: &Call,
+        manifest: String,
+        subresource: &str,
+        _: HostMemoryCharge,
+    ) -> Result<Object, ApiError> {
         self.client_object(&HostRequest::ClientCreate { manifest, subresource: subresource.to_owned() })
     }
 
-    async fn client_update(&self, _: &Call, manifest: String, subresource: &str) -> Result<Object, ApiError> {
+    async fn client_update(
+        &self,
+        _: &Call,
+        manifest: String,
+        subresource: &str,
+        _: HostMemoryCharge,
+    ) -> Result<Object, ApiError> {
         self.client_object(&HostRequest::ClientUpdate { manifest, subresource: subresource.to_owned() })
     }
 
@@ -229,6 +241,7 @@ impl Host for RecordedHost {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
+        _: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         self.client_object(&HostRequest::ClientPatch {
             target: target.clone(),

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostAnswer, HostMemory, HostRequest,
-    HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine, MetricSample,
-    Misuse, ObjectType, Patch, PluginEvent,
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostAnswer, HostMemory, HostMemoryCharge,
+    HostRequest, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine,
+    MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
 use super::script::{ReadAnswer, ShadowScript};
@@ -268,11 +268,23 @@ impl Host for ShadowHost {
         }
     }
 
-    async fn client_create(&self, _: &Call, manifest: String, subresource: &str) -> Result<Object, ApiError> {
+    async fn client_create(
+        &self,
+        _: &Call,
+        manifest: String,
+        subresource: &str,
+        _: HostMemoryCharge,
+    ) -> Result<Object, ApiError> {
         self.write_object(&HostRequest::ClientCreate { manifest, subresource: subresource.to_owned() })
     }
 
-    async fn client_update(&self, _: &Call, manifest: String, subresource: &str) -> Result<Object, ApiError> {
+    async fn client_update(
+        &self,
+        _: &Call,
+        manifest: String,
+        subresource: &str,
+        _: HostMemoryCharge,
+    ) -> Result<Object, ApiError> {
         self.write_object(&HostRequest::ClientUpdate { manifest, subresource: subresource.to_owned() })
     }
 
@@ -283,6 +295,7 @@ impl Host for ShadowHost {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
+        _: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         self.write_object(&HostRequest::ClientPatch {
             target: target.clone(),
@@ -369,10 +382,14 @@ mod tests {
         host.end().expect("a script").finish(&done, &done)
     }
 
+    fn charge() -> HostMemoryCharge {
+        HostMemory::default().charge(HostMemoryKind::OwnWrites, 0)
+    }
+
     #[tokio::test]
     async fn a_write_is_answered_as_in_the_running_version_and_not_sent() {
         let host = host();
-        let created = host.client_create(&Call::Describe, MAP.to_owned(), "").await;
+        let created = host.client_create(&Call::Describe, MAP.to_owned(), "", charge()).await;
         assert_eq!(created.expect("the recorded answer").name(), "a");
         assert_eq!(comparison(&host), Comparison::Agrees);
     }
@@ -381,7 +398,7 @@ mod tests {
     async fn a_differing_write_fails() {
         let host = host();
         let other = MAP.replace("\"a\"", "\"b\"");
-        let created = host.client_create(&Call::Describe, other, "").await;
+        let created = host.client_create(&Call::Describe, other, "", charge()).await;
         assert!(matches!(created, Err(ApiError::Unavailable(_))), "{created:?}");
         assert!(matches!(comparison(&host), Comparison::Differs(_)));
     }
@@ -423,16 +440,16 @@ mod tests {
         let options = DeleteOptions { propagation, uid: None, resource_version: None };
         // The first write differs from the recorded one, so none has an answer.
         for result in [
-            host.client_update(&call, MAP.to_owned(), "").await.map(drop),
-            host.client_patch(&call, &target, &key, merge, "").await.map(drop),
+            host.client_update(&call, MAP.to_owned(), "", charge()).await.map(drop),
+            host.client_patch(&call, &target, &key, merge, "", charge()).await.map(drop),
             host.client_delete(&call, &target, &key, &options).await,
-            host.client_create(&call, MAP.to_owned(), "").await.map(drop),
+            host.client_create(&call, MAP.to_owned(), "", charge()).await.map(drop),
         ] {
             assert_eq!(result, Err(ended()));
         }
         host.end();
         assert_eq!(
-            host.client_create(&call, MAP.to_owned(), "").await.map(drop),
+            host.client_create(&call, MAP.to_owned(), "", charge()).await.map(drop),
             Err(ended()),
             "after its end"
         );

@@ -8,8 +8,8 @@ use crate::bindings::pilothouse::controller::types;
 use crate::fault::ByteCount;
 use crate::sandbox::{GuestState, ObjectHandle, StopReason};
 use crate::{
-    ApiError, DeleteOptions, HostMemoryKind, ListOptions, MAX_MILLISECONDS, ObjectType, Patch, PatchType,
-    Propagation,
+    ApiError, DeleteOptions, HostMemoryCharge, HostMemoryKind, ListOptions, MAX_MILLISECONDS, ObjectType,
+    Patch, PatchType, Propagation,
 };
 
 type Handle = Resource<ObjectHandle>;
@@ -54,20 +54,22 @@ impl wit::Host for GuestState {
     }
 
     async fn create(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
-        self.begin_write("client.create")?;
+        self.begin_request("client.create")?;
         if let Err(too_large) = self.check_object_size(manifest.len()) {
             return Ok(Err(too_large));
         }
-        let result = self.host.client_create(&self.call, manifest, &subresource).await;
+        let charge = self.charge_write(manifest.len())?;
+        let result = self.host.client_create(&self.call, manifest, &subresource, charge).await;
         self.end_request_with_object(result)
     }
 
     async fn update(&mut self, manifest: String, subresource: String) -> Answer<Handle> {
-        self.begin_write("client.update")?;
+        self.begin_request("client.update")?;
         if let Err(too_large) = self.check_object_size(manifest.len()) {
             return Ok(Err(too_large));
         }
-        let result = self.host.client_update(&self.call, manifest, &subresource).await;
+        let charge = self.charge_write(manifest.len())?;
+        let result = self.host.client_update(&self.call, manifest, &subresource, charge).await;
         self.end_request_with_object(result)
     }
 
@@ -79,13 +81,14 @@ impl wit::Host for GuestState {
         body: String,
         subresource: String,
     ) -> Answer<Handle> {
-        self.begin_write("client.patch")?;
+        self.begin_request("client.patch")?;
         if let Err(too_large) = self.check_object_size(body.len()) {
             return Ok(Err(too_large));
         }
+        let charge = self.charge_write(body.len())?;
         let patch = Patch { patch_type: patch_type.into(), body };
-        let result =
-            self.host.client_patch(&self.call, &target.into(), &(&key).into(), patch, &subresource).await;
+        let (target, key) = (target.into(), (&key).into());
+        let result = self.host.client_patch(&self.call, &target, &key, patch, &subresource, charge).await;
         self.end_request_with_object(result)
     }
 
@@ -95,7 +98,8 @@ impl wit::Host for GuestState {
         key: types::ObjectKey,
         options: wit::DeleteOptions,
     ) -> Answer<()> {
-        self.begin_write("client.delete")?;
+        self.begin_request("client.delete")?;
+        drop(self.charge_write(0)?);
         let options = DeleteOptions {
             propagation: match options.propagation {
                 wit::Propagation::Background => Propagation::Background,
@@ -118,13 +122,17 @@ impl GuestState {
         Ok(())
     }
 
-    /// Begins a request whose result is kept among the plugin's own writes.
+    /// Charges the body of a write, whose result is kept among the plugin's own writes. The body is charged before the host waits for
+    /// anything: many writes may wait at the same time.
     ///
     /// # Errors
-    /// While the plugin uses more than its host memory.
-    fn begin_write(&mut self, function: &'static str) -> wasmtime::Result<()> {
-        self.begin_request(function)?;
-        Ok(self.handles.memory().check(HostMemoryKind::OwnWrites).map_err(StopReason::HostMemory)?)
+    /// If the plugin would use more than its host memory.
+    fn charge_write(&mut self, bytes: usize) -> wasmtime::Result<HostMemoryCharge> {
+        Ok(self
+            .handles
+            .memory()
+            .try_charge(HostMemoryKind::OwnWrites, bytes)
+            .map_err(StopReason::HostMemory)?)
     }
 
     /// Refuses a body that is too large with the error of the API server, without sending it.

@@ -18,9 +18,9 @@ pub use guest_call::{GuestCall, GuestResult};
 pub use host_call::{HostAnswer, HostCall, HostRequest};
 
 use crate::{
-    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HttpBody, HttpError,
-    HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine, MetricSample, Misuse, ObjectType,
-    Patch, PluginEvent,
+    ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryCharge, HttpBody,
+    HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine, MetricSample, Misuse,
+    ObjectType, Patch, PluginEvent,
 };
 
 /// Observes the guests of one version. One value serves all instances, from several threads at once.
@@ -301,12 +301,13 @@ impl Host for ObservedHost {
         call: &Call,
         manifest: String,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         let waiting = self.instance.begin(|| HostRequest::ClientCreate {
             manifest: manifest.clone(),
             subresource: subresource.to_owned(),
         });
-        let result = self.inner.client_create(call, manifest, subresource).await;
+        let result = self.inner.client_create(call, manifest, subresource, charge).await;
         waiting.end(|| HostAnswer::of_client(&result, |object| HostAnswer::Object(Some(object))));
         result
     }
@@ -316,12 +317,13 @@ impl Host for ObservedHost {
         call: &Call,
         manifest: String,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         let waiting = self.instance.begin(|| HostRequest::ClientUpdate {
             manifest: manifest.clone(),
             subresource: subresource.to_owned(),
         });
-        let result = self.inner.client_update(call, manifest, subresource).await;
+        let result = self.inner.client_update(call, manifest, subresource, charge).await;
         waiting.end(|| HostAnswer::of_client(&result, |object| HostAnswer::Object(Some(object))));
         result
     }
@@ -333,6 +335,7 @@ impl Host for ObservedHost {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         let waiting = self.instance.begin(|| HostRequest::ClientPatch {
             target: target.clone(),
@@ -340,7 +343,7 @@ impl Host for ObservedHost {
             patch: patch.clone(),
             subresource: subresource.to_owned(),
         });
-        let result = self.inner.client_patch(call, target, key, patch, subresource).await;
+        let result = self.inner.client_patch(call, target, key, patch, subresource, charge).await;
         waiting.end(|| HostAnswer::of_client(&result, |object| HostAnswer::Object(Some(object))));
         result
     }

@@ -41,7 +41,7 @@ pub(crate) struct FakeHost {
     objects: Mutex<BTreeMap<ObjectKey, Object>>,
     lines: Mutex<Vec<Line>>,
     calls: Mutex<Vec<String>>,
-    host_memory: HostMemory,
+    pub(crate) host_memory: HostMemory,
     queued: Mutex<Vec<HostMemoryCharge>>,
     /// Whether searches of the cache have no end.
     is_endless: bool,
@@ -205,7 +205,13 @@ impl Host for FakeHost {
         Ok(LivePage { items: self.objects.lock().values().cloned().collect(), next: String::new() })
     }
 
-    async fn client_create(&self, call: &Call, manifest: String, _: &str) -> Result<Object, ApiError> {
+    async fn client_create(
+        &self,
+        call: &Call,
+        manifest: String,
+        _: &str,
+        _charge: HostMemoryCharge,
+    ) -> Result<Object, ApiError> {
         // A network does not answer at once.
         tokio::task::yield_now().await;
         self.record(format!("{}: create {manifest}", call.name()));
@@ -230,8 +236,9 @@ impl Host for FakeHost {
         call: &Call,
         manifest: String,
         subresource: &str,
+        charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
-        self.client_create(call, manifest, subresource).await
+        self.client_create(call, manifest, subresource, charge).await
     }
 
     async fn client_patch(
@@ -241,6 +248,7 @@ impl Host for FakeHost {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
+        _charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
         let Patch { patch_type, body } = patch;
         let kind = &target.kind;

@@ -1,11 +1,12 @@
 //! Writes: requests to the API server, the queue, Events and metrics.
 
 use std::sync::Arc;
+use std::task::Poll;
 
-use pilothouse_plugin::{ApiError, Failure, InstanceLimits, LogSource, Outcome};
+use pilothouse_plugin::{ApiError, Failure, FaultKind, HostMemoryKind, InstanceLimits, LogSource, Outcome};
 
 use crate::fake_host::{FakeHost, Server};
-use crate::{instance_of, request, wish, wish_with};
+use crate::{fault, instance_of, request, wish, wish_with};
 
 #[tokio::test]
 async fn a_write_reaches_the_host_and_its_result_the_guest() {
@@ -80,4 +81,24 @@ async fn an_invalid_metric_is_dropped_with_one_warning() {
     let warnings = host.messages(LogSource::Host);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].starts_with(r#"metric "queued-total" dropped: its name must match"#), "{warnings:?}");
+}
+
+/// Both writes wait at the same time, as behind a rate limiter, so each must be charged before it waits.
+#[tokio::test]
+async fn writes_that_wait_are_charged_before_they_are_sent() {
+    let host = FakeHost::with_server(Server::Hangs(Arc::new(()))).with_host_memory(1_500);
+    let host = Arc::new(host);
+    host.put_wish("a", &format!("c{}", "x".repeat(1_000)));
+    let mut first = instance_of("wish", &host, &InstanceLimits::default()).await;
+    let mut second = instance_of("wish", &host, &InstanceLimits::default()).await;
+    let mut waiting = Box::pin(first.reconcile(request("a")));
+    let is_waiting =
+        std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending())).await;
+    assert!(is_waiting, "the server does not answer");
+    assert_eq!(host.host_memory.used_by(HostMemoryKind::OwnWrites), 1_000);
+    let refused = fault(second.reconcile(request("a")).await);
+    let FaultKind::HostMemory(exceeded) = refused.kind() else { panic!("{refused}") };
+    assert_eq!((exceeded.kind, exceeded.wanted), (HostMemoryKind::OwnWrites, 2_000));
+    drop(waiting);
+    assert_eq!(host.host_memory.used(), 0);
 }

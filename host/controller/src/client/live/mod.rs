@@ -9,7 +9,8 @@ use http::Method;
 use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey, ParseOptions, ResourceType, Transform};
 use pilothouse_plugin::{
-    ApiError, DeleteOptions, ListOptions, LivePage, ObjectType, Patch, PatchType, Propagation,
+    ApiError, DeleteOptions, HostMemoryCharge, ListOptions, LivePage, ObjectType, Patch, PatchType,
+    Propagation,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -129,13 +130,14 @@ impl LiveClient {
         Ok(LivePage { items, next: list.metadata.continue_token })
     }
 
-    /// Creates an object on behalf of the caller, whose key is held until the outcome is known. The same applies to the other
-    /// writes.
+    /// Creates an object on behalf of the caller, whose key is held until the outcome is known, as is the charge of the manifest. The same
+    /// applies to the other writes.
     pub(crate) async fn create(
         &self,
         caller: Caller<'_>,
         manifest: String,
         subresource: &str,
+        charge: Option<HostMemoryCharge>,
     ) -> Result<WriteOutcome, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest, "create", subresource).await?;
         let path = if subresource.is_empty() {
@@ -146,7 +148,7 @@ impl LiveClient {
         let path = path + &query(&[("fieldManager", &self.field_manager)]);
         let payload = Payload::json(manifest);
         let subresource = !subresource.is_empty();
-        let write = Write { method: Method::POST, path, payload, resource, key, subresource };
+        let write = Write { method: Method::POST, path, payload, resource, key, subresource, charge };
         self.writer.send(caller, write).await
     }
 
@@ -155,13 +157,14 @@ impl LiveClient {
         caller: Caller<'_>,
         manifest: String,
         subresource: &str,
+        charge: Option<HostMemoryCharge>,
     ) -> Result<WriteOutcome, ApiError> {
         let Manifest { resource, key } = self.manifest(&manifest, "update", subresource).await?;
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
         let payload = Payload::json(manifest);
         let subresource = !subresource.is_empty();
-        let write = Write { method: Method::PUT, path, payload, resource, key, subresource };
+        let write = Write { method: Method::PUT, path, payload, resource, key, subresource, charge };
         self.writer.send(caller, write).await
     }
 
@@ -172,6 +175,7 @@ impl LiveClient {
         key: &ObjectKey,
         patch: Patch,
         subresource: &str,
+        charge: Option<HostMemoryCharge>,
     ) -> Result<WriteOutcome, ApiError> {
         let request = Request { verb: "patch", namespace: key.namespace(), subresource };
         let resource = self.resolve(target, request).await?;
@@ -189,7 +193,7 @@ impl LiveClient {
             + &query(&[("fieldManager", manager), ("force", force)]);
         let payload = Payload { content_type, body: patch.body.into() };
         let (key, subresource) = (key.clone(), !subresource.is_empty());
-        let write = Write { method: Method::PATCH, path, payload, resource, key, subresource };
+        let write = Write { method: Method::PATCH, path, payload, resource, key, subresource, charge };
         self.writer.send(caller, write).await
     }
 
@@ -222,8 +226,8 @@ impl LiveClient {
             body["preconditions"] = preconditions.into();
         }
         let payload = Payload::json(body.to_string());
-        let (key, subresource) = (key.clone(), false);
-        let write = Write { method: Method::DELETE, path, payload, resource, key, subresource };
+        let (key, subresource, charge) = (key.clone(), false, None);
+        let write = Write { method: Method::DELETE, path, payload, resource, key, subresource, charge };
         self.writer.send(caller, write).await
     }
 

@@ -61,8 +61,8 @@ async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
         for is_update in [false, true] {
             let manifest = manifest("ConfigMap", &metadata);
             let answer = match is_update {
-                false => client.create(Caller::default(), manifest, "").await,
-                true => client.update(Caller::default(), manifest, "").await,
+                false => client.create(Caller::default(), manifest, "", None).await,
+                true => client.update(Caller::default(), manifest, "", None).await,
             };
             let Err(ApiError::Invalid(causes)) = answer else { panic!("{metadata}: {:?}", answer.err()) };
             assert_eq!((causes.len(), causes[0].field.as_str()), (1, "metadata.namespace"));
@@ -73,7 +73,7 @@ async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
     got.lock().clear();
 
     let create = async |kind, metadata: serde_json::Value| {
-        drop(client.create(Caller::default(), manifest(kind, &metadata), "").await);
+        drop(client.create(Caller::default(), manifest(kind, &metadata), "", None).await);
     };
     create("ConfigMap", json!({"name": "a", "namespace": "n"})).await;
     create("ConfigMap", json!({"generateName": "a-", "namespace": "n"})).await;
@@ -113,7 +113,7 @@ async fn text_of_a_guest_never_becomes_part_of_a_url() {
         );
         let manifest = json!({"apiVersion": api_version, "kind": "A", "metadata": {"name": "a"}}).to_string();
         assert_eq!(
-            fields(client.create(Caller::default(), manifest, "").await.expect_err(api_version)),
+            fields(client.create(Caller::default(), manifest, "", None).await.expect_err(api_version)),
             "apiVersion"
         );
     }
@@ -189,7 +189,10 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
         let ApiError::Denied(missing) = denied else { panic!("{denied}") };
         assert_eq!(missing.resources, ["configmaps"]);
         let manifest = manifest("ConfigMap", &json!({"name": "a", "namespace": "n"}));
-        assert!(matches!(client.create(Caller::default(), manifest, "").await, Err(ApiError::Denied(_))));
+        assert!(matches!(
+            client.create(Caller::default(), manifest, "", None).await,
+            Err(ApiError::Denied(_))
+        ));
         let lines = client.writer.log().all().after(0, None);
         assert_eq!(lines.len(), 2, "a line for the get and one for the create: {lines:?}");
         assert!(lines.iter().all(|line| line.message.starts_with(logged)), "{lines:?}");
@@ -245,11 +248,11 @@ async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
         client.delete(Caller::default(), &nodes, &within, &delete).await.expect_err("delete")
     ));
     assert!(is_invalid(
-        client.patch(Caller::default(), &nodes, &within, patch(), "").await.expect_err("patch")
+        client.patch(Caller::default(), &nodes, &within, patch(), "", None).await.expect_err("patch")
     ));
     let node = || manifest("Node", &json!({"name": "a", "namespace": "shop"}));
-    assert!(is_invalid(client.create(Caller::default(), node(), "").await.expect_err("create")));
-    assert!(is_invalid(client.update(Caller::default(), node(), "").await.expect_err("update")));
+    assert!(is_invalid(client.create(Caller::default(), node(), "", None).await.expect_err("create")));
+    assert!(is_invalid(client.update(Caller::default(), node(), "", None).await.expect_err("update")));
     let cluster = ObjectKey::cluster("a");
     assert!(matches!(client.get(Caller::default(), &nodes, &cluster, "").await, Err(ApiError::Denied(_))));
     assert!(matches!(client.list(Caller::default(), &nodes, &list("")).await, Err(ApiError::Denied(_))));
@@ -277,7 +280,12 @@ async fn a_revoked_grant_affects_an_existing_client() {
     let client = LiveClient { grants: Grants::new(vec![rule], current_grants.clone()), ..client };
     let create = async || {
         client
-            .create(Caller::default(), manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})), "")
+            .create(
+                Caller::default(),
+                manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})),
+                "",
+                None,
+            )
             .await
     };
     assert!(create().await.is_ok());
@@ -302,7 +310,7 @@ async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
     let apply = async |manager: Option<&str>| {
         let patch_type = PatchType::Apply { field_manager: manager.map(str::to_owned), force: true };
         let patch = Patch { patch_type, body: "{}".into() };
-        client.patch(Caller::default(), &maps, &ObjectKey::new("n", "a"), patch, "").await
+        client.patch(Caller::default(), &maps, &ObjectKey::new("n", "a"), patch, "", None).await
     };
     let long = format!("live/{}", "x".repeat(124));
     for other in ["pilothouse-crds", "kubectl", "liver", "live-2", "Live", "live/\n", "other/live", &long] {
@@ -341,7 +349,7 @@ async fn a_token_request_is_sent_to_its_service_account() {
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
     let create = async |manifest: serde_json::Value, subresource: &str| {
-        client.create(Caller::default(), manifest.to_string(), subresource).await
+        client.create(Caller::default(), manifest.to_string(), subresource, None).await
     };
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}});
     assert!(matches!(create(account, "").await, Ok(WriteOutcome::Object(..))));
@@ -367,7 +375,7 @@ async fn an_eviction_is_sent_to_its_pod() {
     let (client, got) = fixture();
     let eviction =
         json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "n"}});
-    assert!(client.create(Caller::default(), eviction.to_string(), "eviction").await.is_ok());
+    assert!(client.create(Caller::default(), eviction.to_string(), "eviction", None).await.is_ok());
     let sent = ["GET /apis/policy/v1", "GET /api/v1", "POST /api/v1/namespaces/n/pods/p/eviction"];
     assert_eq!(*got.lock(), sent);
 }

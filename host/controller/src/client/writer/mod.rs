@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use pilothouse_model::{ObjectKey, ResourceType};
-use pilothouse_plugin::{ApiError, HostMemoryCharge, HostMemoryKind, LogLevel};
+use pilothouse_plugin::{ApiError, HostMemoryCharge, LogLevel};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -52,6 +52,8 @@ pub(crate) struct Write {
     pub(crate) key: ObjectKey,
     /// Whether the write is to a subresource.
     pub(crate) subresource: bool,
+    /// The charge of the payload. `None` for a payload that the host made.
+    pub(crate) charge: Option<HostMemoryCharge>,
 }
 
 impl Writer {
@@ -68,7 +70,7 @@ impl Writer {
     ///
     /// # Cancellation safety
     /// A request that was sent continues and holds the key. A request that was not sent yet is not sent.
-    pub(crate) async fn send(&self, caller: Caller<'_>, write: Write) -> Result<WriteOutcome, ApiError> {
+    pub(crate) async fn send(&self, caller: Caller<'_>, mut write: Write) -> Result<WriteOutcome, ApiError> {
         let Caller { item, trace } = caller;
         let flight = item.map(|item| self.guest.queue.in_flight().begin(item));
         let (result_sender, result) = oneshot::channel();
@@ -79,7 +81,7 @@ impl Writer {
             guest: self.guest.clone(),
             item: item.cloned(),
             trace: trace.cloned(),
-            _charge: self.guest.host_memory.charge(HostMemoryKind::OwnWrites, write.payload.body.len()),
+            _charge: write.charge.take(),
             write,
             _flight: flight,
         };
@@ -102,7 +104,7 @@ struct WriteTask {
     /// Holds the key until the task has ended.
     _flight: Option<InFlightRequest>,
     /// Charges the payload, which outlives the guest's call.
-    _charge: HostMemoryCharge,
+    _charge: Option<HostMemoryCharge>,
 }
 
 /// The outcome of a request.

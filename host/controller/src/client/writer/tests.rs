@@ -92,6 +92,7 @@ fn write(method: Method) -> Write {
         resource: resource(),
         key: key(),
         subresource: false,
+        charge: None,
     }
 }
 
