@@ -274,7 +274,7 @@ impl Metrics {
             events_dropped: registered(
                 registry,
                 "pilothouse_events_dropped",
-                "Events dropped beyond `limits.eventsPerSecond` or `limits.hostMemory`, or because the recorder was behind",
+                "Events dropped beyond `limits.eventsPerSecond` or `limits.hostMemory`, or because 128 Events of the plugin were waiting",
                 Family::default(),
             ),
             observed: registered(

@@ -2,12 +2,19 @@
 //!
 //! Equal events become one Event with a growing series, as with client-go's recorder: a plugin that complains
 //! at every reconcile makes one object and not thousands.
+//!
+//! The plugins take turns ([`queue`]), so that one whose Events take long delays neither those of others nor the host's own.
+
+mod queue;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use http::Method;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use pilothouse_informer::supervise::{TaskPanic, supervise};
 use pilothouse_model::Object;
 use pilothouse_model::hash::HashMap;
@@ -15,11 +22,12 @@ use pilothouse_model::names::path_segment;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, LogLevel};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{ApiClient, Payload, query};
 use crate::environment::WallClock;
 use crate::logs::PluginLogs;
+use queue::{EventQueue, Source};
 
 /// An event to be recorded.
 #[derive(Clone, Debug)]
@@ -33,11 +41,13 @@ pub(crate) struct NewEvent {
     pub(crate) note: String,
 }
 
-/// Passes events to the task that writes them. Never waits: if the task is behind by [`BACKLOG`] events,
+/// Passes events to the task that writes them. Never waits: if too many events of a plugin are queued,
 /// further ones are dropped and counted, because events are diagnostics and must not delay work.
 #[derive(Clone)]
 pub(crate) struct EventRecorder {
-    sender: mpsc::Sender<PendingEvent>,
+    queue: Arc<Mutex<EventQueue<PendingEvent>>>,
+    /// Wakes the task. It has room for one message, which is enough: the task looks at the whole queue.
+    queued: mpsc::Sender<()>,
 }
 
 /// An event that waits to be written. It holds a reference to its object, not the object itself: a thousand
@@ -62,8 +72,8 @@ struct ObjectReference {
     resource_version: String,
 }
 
-/// Events that may wait to be written.
-const BACKLOG: usize = 1024;
+/// Timeout of a request. Events are diagnostics: one in a namespace with a slow webhook is not worth a longer wait.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long after the last occurrence an equal event extends the series. client-go's recorder also has 6
 /// minutes.
 const SERIES_TIMEOUT: Duration = Duration::from_mins(6);
@@ -89,19 +99,26 @@ struct RecordedSeries {
 impl EventRecorder {
     /// Starts the writing task. The task ends when the last recorder is dropped.
     pub(crate) fn start(server: ApiClient, instance: Arc<str>, logs: PluginLogs, clock: WallClock) -> Self {
-        let (sender, receiver) = mpsc::channel(BACKLOG);
+        let (recorder, queued) = Self::new();
+        let queue = Arc::clone(&recorder.queue);
         tokio::spawn(async move {
-            let mut writer =
-                EventWriter { server, instance, logs, clock, receiver, recorded: HashMap::default() };
+            let recorded = HashMap::default();
+            let mut writer = EventWriter { server, instance, logs, clock, queue, queued, recorded };
             let report = |panic: &TaskPanic| tracing::error!("the recorder of Events {panic}");
             supervise(&mut writer, |writer| Box::pin(writer.run()), report).await;
         });
-        Self { sender }
+        recorder
+    }
+
+    /// Returns a recorder, and what the task that writes its events receives.
+    fn new() -> (Self, mpsc::Receiver<()>) {
+        let (sender, receiver) = mpsc::channel(1);
+        (Self { queue: Arc::default(), queued: sender }, receiver)
     }
 
     /// Queues an event of the host. Returns `false` if the event was dropped.
     pub(crate) fn record(&self, event: NewEvent) -> bool {
-        self.sender.try_send(event.into()).is_ok()
+        self.push(Source::Host(Arc::clone(&event.plugin)), event.into())
     }
 
     /// Queues an event of a guest; its memory is charged to the plugin until it is written. Returns `false`
@@ -110,7 +127,14 @@ impl EventRecorder {
         let mut pending = PendingEvent::from(event);
         let Ok(charge) = memory.try_charge(HostMemoryKind::Events, pending.bytes()) else { return false };
         pending._charge = Some(charge);
-        self.sender.try_send(pending).is_ok()
+        self.push(Source::Guest(Arc::clone(&pending.plugin)), pending)
+    }
+
+    fn push(&self, source: Source, event: PendingEvent) -> bool {
+        let is_queued = self.queue.lock().push(source, event);
+        // If there is no room, the task has not yet looked at the queue since another event was added.
+        let _ = self.queued.try_send(());
+        is_queued
     }
 }
 
@@ -154,52 +178,96 @@ struct EventWriter {
     instance: Arc<str>,
     logs: PluginLogs,
     clock: WallClock,
-    receiver: mpsc::Receiver<PendingEvent>,
+    queue: Arc<Mutex<EventQueue<PendingEvent>>>,
+    /// Receives something after an event was queued. Ends when the last recorder is dropped.
+    queued: mpsc::Receiver<()>,
     recorded: HashMap<Identity, RecordedSeries>,
 }
 
+/// An event whose request has ended.
+struct SentEvent {
+    source: Source,
+    event: PendingEvent,
+    identity: Identity,
+    /// The path of the Event if it was created.
+    created: Option<String>,
+    result: Result<(), String>,
+}
+
 impl EventWriter {
-    /// Writes events until the last recorder is dropped.
+    /// Writes events until the last recorder is dropped and all queued events were sent.
     async fn run(&mut self) {
-        let Self { server, instance, logs, clock, receiver, recorded } = self;
-        while let Some(event) = receiver.recv().await {
-            let now = Instant::now();
-            if recorded.len() >= MAX_SERIES {
-                recorded.retain(|_, known| now.duration_since(known.last) < SERIES_TIMEOUT);
-                if recorded.len() >= MAX_SERIES {
-                    recorded.clear();
+        self.queue.lock().abandon_in_flight();
+        let mut in_flight = FuturesUnordered::new();
+        let mut has_recorders = true;
+        loop {
+            loop {
+                let next = self.queue.lock().next();
+                let Some((source, event)) = next else { break };
+                in_flight.push(self.send(source, event));
+            }
+            if !has_recorders && in_flight.is_empty() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                Some(sent) = in_flight.next(), if !in_flight.is_empty() => self.finish(sent),
+                queued = self.queued.recv(), if has_recorders => has_recorders = queued.is_some(),
+            }
+        }
+    }
+
+    /// Returns the request of an event, which creates an Event or extends the series of an equal one.
+    fn send(&mut self, source: Source, event: PendingEvent) -> impl Future<Output = SentEvent> + use<> {
+        let now = Instant::now();
+        if self.recorded.len() >= MAX_SERIES {
+            self.recorded.retain(|_, known| now.duration_since(known.last) < SERIES_TIMEOUT);
+            if self.recorded.len() >= MAX_SERIES {
+                self.recorded.clear();
+            }
+        }
+        let identity = identity(&event);
+        let existing =
+            self.recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES_TIMEOUT);
+        let (method, path, payload, created) = match existing {
+            Some(known) => {
+                known.count += 1;
+                known.last = now;
+                let body = series(known.count, self.clock.now()).to_string().into();
+                let payload = Payload { content_type: "application/merge-patch+json", body };
+                (Method::PATCH, known.path.clone(), payload, None)
+            }
+            None => {
+                let (collection, name, body) = manifest(&event, &self.instance, self.clock.now());
+                let path = format!("{collection}/{}", path_segment(&name));
+                let collection = collection + &query(&[("fieldManager", &event.plugin)]);
+                (Method::POST, collection, Payload::json(body.to_string()), Some(path))
+            }
+        };
+        let server = self.server.clone();
+        async move {
+            let result = match timeout(REQUEST_TIMEOUT, server.request(method, &path, Some(payload))).await {
+                Ok(result) => result.map(drop).map_err(|error| error.to_string()),
+                Err(_) => Err(format!("no response in {} s", REQUEST_TIMEOUT.as_secs())),
+            };
+            SentEvent { source, event, identity, created, result }
+        }
+    }
+
+    /// Remembers an Event that was created, and logs one that was not.
+    fn finish(&mut self, sent: SentEvent) {
+        let SentEvent { source, event, identity, created, result } = sent;
+        self.queue.lock().finish(&source);
+        match result {
+            // Only an Event that exists can become a series.
+            Ok(()) => {
+                if let Some(path) = created {
+                    self.recorded.insert(identity, RecordedSeries { path, count: 1, last: Instant::now() });
                 }
             }
-            let identity = identity(&event);
-            let existing =
-                recorded.get_mut(&identity).filter(|known| now.duration_since(known.last) < SERIES_TIMEOUT);
-            let outcome = match existing {
-                Some(known) => {
-                    known.count += 1;
-                    known.last = now;
-                    let series = series(known.count, clock.now());
-                    let payload = Payload {
-                        content_type: "application/merge-patch+json",
-                        body: series.to_string().into(),
-                    };
-                    server.request(Method::PATCH, &known.path, Some(payload)).await
-                }
-                None => {
-                    let (collection, name, body) = manifest(&event, instance, clock.now());
-                    let path = format!("{collection}/{}", path_segment(&name));
-                    let collection = collection + &query(&[("fieldManager", &event.plugin)]);
-                    let payload = Payload::json(body.to_string());
-                    let outcome = server.request(Method::POST, &collection, Some(payload)).await;
-                    // Only an Event that exists can become a series.
-                    if outcome.is_ok() {
-                        recorded.insert(identity.clone(), RecordedSeries { path, count: 1, last: now });
-                    }
-                    outcome
-                }
-            };
-            if let Err(error) = outcome {
-                recorded.remove(&identity);
-                if let Some(log) = logs.of_known(&event.plugin) {
+            Err(error) => {
+                self.recorded.remove(&identity);
+                if let Some(log) = self.logs.of_known(&event.plugin) {
                     let text = format_args!("Event {:?} not recorded: {error}", event.reason);
                     log.host(LogLevel::Warn, text, &[("key", &event.regarding.key())]);
                 }
@@ -264,8 +332,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_guests_events_are_charged_until_written_and_hold_no_object() {
-        let (sender, mut receiver) = mpsc::channel(BACKLOG);
-        let recorder = EventRecorder { sender };
+        let (recorder, _queued) = EventRecorder::new();
         let memory = HostMemory::new(2 * pending_event("n").bytes());
         assert!(
             recorder.record_charged(new_event("n"), &memory)
@@ -274,7 +341,10 @@ mod tests {
         assert_eq!(memory.used(), memory.limit());
         assert!(!recorder.record_charged(new_event("o"), &memory), "dropped");
         assert!(recorder.record(new_event("p")), "the host's own is not the plugin's");
-        while receiver.try_recv().is_ok() {}
+        while let Some((source, event)) = { recorder.queue.lock().next() } {
+            drop(event);
+            recorder.queue.lock().finish(&source);
+        }
         assert_eq!(memory.used(), 0);
     }
 
@@ -305,6 +375,46 @@ mod tests {
         }
         // The first Event was not written, so the second one is not an occurrence of it.
         assert_eq!(*methods.lock(), [Method::POST, Method::POST, Method::PATCH]);
+    }
+
+    /// The Events of one plugin have no response, as in a namespace with a slow webhook.
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_whose_events_take_long_delays_no_others() {
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let service = {
+            let seen = Arc::clone(&seen);
+            tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let plugin = request.uri().query().unwrap_or_default().replace("fieldManager=", "");
+                let hangs = plugin == "slow";
+                seen.lock().push(plugin);
+                async move {
+                    if hangs {
+                        std::future::pending::<()>().await;
+                    }
+                    let body = kube::client::Body::from(b"{}".to_vec());
+                    Ok::<_, std::convert::Infallible>(http::Response::new(body))
+                }
+            })
+        };
+        let server = ApiClient::new(kube::Client::new(service, "default"));
+        let recorder =
+            EventRecorder::start(server, "test".into(), PluginLogs::default(), WallClock::default());
+        let memory = HostMemory::default();
+        let of = |plugin: &str, note: u32| NewEvent { plugin: plugin.into(), ..new_event(&note.to_string()) };
+        let admitted = (0..1_000).filter(|note| recorder.record_charged(of("slow", *note), &memory)).count();
+        assert!((100..200).contains(&admitted), "{admitted}");
+        assert!(recorder.record_charged(of("other", 0), &memory));
+        assert!(recorder.record(of("slow", 0)), "the host's own");
+        let count = |plugin: &str| seen.lock().iter().filter(|seen| *seen == plugin).count();
+        while count("other") == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(count("slow"), 2, "one of the plugin, one of the host");
+        // Those that have no response are given up at some time, and the next ones are sent.
+        while count("slow") < 6 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(memory.used() > 0);
     }
 
     fn new_event(note: &str) -> NewEvent {
