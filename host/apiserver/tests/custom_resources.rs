@@ -361,6 +361,45 @@ async fn rules_and_patterns_of_a_crd_are_bounded_together() {
     api.post(CRDS, &patterned(2000, &|_| "^a$".to_owned())).await.ok();
 }
 
+/// With the flag `i`, every code point of a class is visited before any limit of the compiled size counts.
+#[tokio::test]
+async fn the_work_to_compile_the_patterns_of_a_crd_is_bounded() {
+    let api = Api::new();
+    let with_fields = |fields: Vec<Value>| {
+        let mut crd = crd();
+        let fields: serde_json::Map<_, _> =
+            fields.into_iter().enumerate().map(|(number, field)| (format!("p{number}"), field)).collect();
+        let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"] = json!({"type": "object", "properties": fields});
+        crd
+    };
+    let wide = r"[\x01-\u{10ffff}]";
+    let patterned = |count: usize, pattern: &str| -> Vec<_> {
+        (0..count)
+            .map(|number| json!({"type": "string", "pattern": format!("{number}(?i){pattern}")}))
+            .collect()
+    };
+    api.post(CRDS, &with_fields(patterned(5, wide))).await.ok();
+    for fields in [
+        patterned(40, wide),
+        // One pattern, too much work by itself.
+        patterned(1, &wide.repeat(40)),
+        (0..40)
+            .map(|number| {
+                let rule = format!(r"self.matches('{number}(?i)[\\x01-\\u{{10ffff}}]')");
+                json!({"type": "string", "maxLength": 10, "x-kubernetes-validations": [{"rule": rule}]})
+            })
+            .collect(),
+    ] {
+        let refused = api.post(CRDS, &with_fields(fields)).await.fails(422, "Invalid");
+        let message = refused["message"].as_str().expect("a message");
+        assert!(message.contains("too large together"), "{message}");
+    }
+    let long = "a".repeat((16 << 10) + 1);
+    let refused = api.post(CRDS, &with_fields(patterned(1, &long))).await.fails(422, "Invalid");
+    assert!(refused["message"].as_str().is_some_and(|text| text.contains("at most 16384 bytes")));
+}
+
 /// Replaces the fields of `spec` in the schema of both versions.
 async fn set_fields(api: &Api, fields: [&Value; 2]) {
     let path = format!("{CRDS}/foos.example.com");

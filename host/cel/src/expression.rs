@@ -44,7 +44,8 @@ impl Expression {
         Ok(Self { root, patterns })
     }
 
-    /// Returns an upper bound of the bytes that the compiled patterns of the expression take.
+    /// Returns an upper bound of the bytes that the compiled patterns of the expression take. The work to compile them counts, too, as for
+    /// [`MAX_PATTERNS_SIZE`](crate::MAX_PATTERNS_SIZE).
     pub fn patterns_size(&self) -> usize {
         self.patterns.size()
     }

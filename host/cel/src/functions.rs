@@ -14,6 +14,7 @@ use regex::{Regex, RegexBuilder};
 use crate::budget::Budget;
 use crate::conversions::{convert, format_arguments};
 use crate::error::{CompileError, EvaluationError};
+use crate::pattern_work::pattern_work;
 use crate::type_values::type_of;
 use crate::values::{equal, optional, size, to_optional};
 
@@ -27,7 +28,8 @@ const OWN: [&str; 3] = ["dyn", "type", UNWRAP];
 
 const PATTERN_FUNCTIONS: [&str; 3] = ["matches", "find", "findAll"];
 
-/// The bytes that the compiled literal patterns of one expression may take.
+/// The bytes that the compiled literal patterns of one expression may take. The work to compile them counts, too: two code points that are
+/// visited ([`pattern_work`]) as a byte.
 pub const MAX_PATTERNS_SIZE: usize = 1 << 20;
 
 /// Namespaces of functions, with those of their functions whose cost is known. The library has more.
@@ -108,7 +110,7 @@ fn named_namespace(call: &CallExpr) -> Option<(&'static str, &'static [&'static 
 #[derive(Debug)]
 struct Pattern {
     regex: Regex,
-    /// An upper bound of the bytes that the compiled form takes.
+    /// An upper bound of the bytes that the compiled form takes, or the work to compile it if that counts for more.
     size: usize,
     /// The cost per ten bytes of text.
     factor: u64,
@@ -119,14 +121,35 @@ impl Pattern {
     const SIZES: [(usize, u64); 2] = [(16 << 10, 30), (256 << 10, 1000)];
     /// The maximum length of a pattern in bytes.
     const MAX_LENGTH: usize = 4096;
+    /// The cost of compiling a pattern during an evaluation, without its work.
+    const SMALL_COST: u64 = 20_000;
+    /// The cost of compiling a pattern that takes more than the smallest size, or that is refused.
+    const LARGE_COST: u64 = 100_000;
 
-    fn new(text: &str) -> Option<Self> {
+    /// Compiles a pattern. `work_size` is its [`work_size`].
+    fn new(text: &str, work_size: usize) -> Option<Self> {
         let compiled = |(size, factor): (usize, u64)| {
             let regex =
                 RegexBuilder::new(text).size_limit(size).dfa_size_limit(1 << 20).nest_limit(50).build();
-            regex.ok().map(|regex| Self { regex, size, factor })
+            regex.ok().map(|regex| Self { regex, size: size.max(work_size), factor })
         };
         if text.len() > Self::MAX_LENGTH { None } else { Self::SIZES.into_iter().find_map(compiled) }
+    }
+
+    /// Compiles a pattern that is no literal.
+    fn compile_charged(text: &str, name: &str, budget: &mut Budget) -> Result<Self, EvaluationError> {
+        let refused = || EvaluationError::Pattern(name.to_owned());
+        budget.charge(Self::SMALL_COST)?;
+        if text.len() > Self::MAX_LENGTH {
+            return Err(refused());
+        }
+        let work = pattern_work(text);
+        budget.charge(work / 10)?;
+        let compiled = Self::new(text, 0);
+        if compiled.as_ref().is_none_or(|pattern| pattern.size > Self::SIZES[0].0) {
+            budget.charge(Self::LARGE_COST - Self::SMALL_COST)?;
+        }
+        compiled.ok_or_else(refused)
     }
 
     /// Returns the cost of one search in a text of this many bytes.
@@ -163,7 +186,15 @@ impl Patterns {
             if patterns.0.contains_key(text) {
                 continue;
             }
-            let pattern = Pattern::new(text).ok_or_else(|| CompileError::Pattern(call.func_name.clone()))?;
+            let refused = || CompileError::Pattern(call.func_name.clone());
+            if text.len() > Pattern::MAX_LENGTH {
+                return Err(refused());
+            }
+            let work_size = work_size(text);
+            if patterns.size().saturating_add(work_size) > MAX_PATTERNS_SIZE {
+                return Err(CompileError::Patterns);
+            }
+            let pattern = Pattern::new(text, work_size).ok_or_else(refused)?;
             patterns.0.insert(text.to_owned(), pattern);
             if patterns.size() > MAX_PATTERNS_SIZE {
                 return Err(CompileError::Patterns);
@@ -172,10 +203,15 @@ impl Patterns {
         Ok(patterns)
     }
 
-    /// Returns an upper bound of the bytes that the compiled patterns take.
+    /// Returns what counts towards [`MAX_PATTERNS_SIZE`].
     pub(crate) fn size(&self) -> usize {
         self.0.values().map(|pattern| pattern.size).sum()
     }
+}
+
+/// Returns the work to compile a pattern, as it counts towards [`MAX_PATTERNS_SIZE`].
+fn work_size(pattern: &str) -> usize {
+    usize::try_from(pattern_work(pattern) / 2).unwrap_or(usize::MAX)
 }
 
 /// Returns the pattern of a call if it is a literal: `'text'.matches('pattern')` or `matches('text', 'pattern')`.
@@ -381,8 +417,7 @@ fn call_pattern_function(
     let pattern = match patterns.0.get(pattern) {
         Some(literal) => literal,
         None => {
-            budget.charge(20_000)?;
-            compiled = Pattern::new(pattern).ok_or_else(|| EvaluationError::Pattern(name.to_owned()))?;
+            compiled = Pattern::compile_charged(pattern, name, budget)?;
             &compiled
         }
     };

@@ -15,6 +15,7 @@ mod expression;
 mod functions;
 mod host_functions;
 mod macros;
+mod pattern_work;
 pub mod syntax;
 mod syntax_errors;
 #[cfg(test)]
@@ -30,5 +31,6 @@ pub use host_functions::HostFunctions;
 pub use kube_cel::cel::Value;
 pub use kube_cel::cel::common::ast;
 pub use kube_cel::cel::objects::{Key, Map};
+pub use pattern_work::pattern_work;
 pub use syntax_errors::syntax_errors;
 pub use values::{from_json, to_optional};

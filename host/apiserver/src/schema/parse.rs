@@ -1,5 +1,6 @@
 //! Parses JSON schemas (OpenAPI v3, of CRDs and of built-in types) into nodes.
 
+use pilothouse_cel::pattern_work;
 use pilothouse_model::hash::HashMap;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -17,6 +18,8 @@ pub(super) struct Parser<'a> {
     definitions: Option<&'a Map<String, Value>>,
     named: HashMap<String, NodeId>,
     patterns: Patterns,
+    /// Counts the patterns of the rules, which are compiled only while these are not too large together.
+    rule_patterns: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -27,6 +30,7 @@ impl<'a> Parser<'a> {
             definitions: None,
             named: HashMap::default(),
             patterns: Patterns::default(),
+            rule_patterns: 0,
         }
     }
 
@@ -37,9 +41,7 @@ impl<'a> Parser<'a> {
 
     /// Returns the arena with all parsed nodes.
     pub(super) fn into_arena(mut self) -> Arena {
-        let rules = self.arena.nodes.iter().filter_map(|node| node.rules.as_ref());
-        let size_of_rules: usize = rules.map(|rules| rules.patterns_size()).sum();
-        self.arena.patterns_size = self.patterns.size + size_of_rules;
+        self.arena.patterns_size = self.patterns.size + self.rule_patterns;
         self.arena
     }
 
@@ -106,7 +108,8 @@ impl<'a> Parser<'a> {
             list_type: list_type(raw),
             map_atomic: raw.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
             default: raw.get("default").filter(|default| !default.is_null()).cloned(),
-            rules: CelRules::compile(raw.get("x-kubernetes-validations")).map(Box::new),
+            rules: CelRules::compile(raw.get("x-kubernetes-validations"), &mut self.rule_patterns)
+                .map(Box::new),
             ..Node::default()
         };
         if let Some(properties) = raw.get("properties").and_then(Value::as_object) {
@@ -235,12 +238,16 @@ fn strings(raw: Option<&Value>) -> Vec<String> {
 #[derive(Default)]
 pub(super) struct Patterns {
     compiled: HashMap<String, Regex>,
-    /// An upper bound of the bytes that they take.
+    /// An upper bound of the bytes that they take. The work to compile them counts, too, and so does that of the refused ones.
     size: usize,
 }
 
-/// The bytes that the compiled patterns of one CRD may take, those of its CEL rules included.
+/// The bytes that the compiled patterns of one CRD may take, those of its CEL rules included. The work to compile them counts, too, as for
+/// [`pilothouse_cel::MAX_PATTERNS_SIZE`].
 pub(crate) const MAX_PATTERNS_SIZE: usize = 16 << 20;
+
+/// The longest `pattern` in bytes. Those in use have some hundred.
+const MAX_PATTERN_LENGTH: usize = 16 << 10;
 
 /// Why a `pattern` was refused.
 #[derive(Debug, thiserror::Error)]
@@ -249,6 +256,8 @@ pub(super) enum PatternError {
     Syntax(String),
     #[error("the patterns of the CRD are too large together: they take more than {MAX_PATTERNS_SIZE} bytes")]
     TooLarge,
+    #[error("must have at most {MAX_PATTERN_LENGTH} bytes")]
+    TooLong,
 }
 
 impl Patterns {
@@ -260,12 +269,26 @@ impl Patterns {
         if let Some(regex) = self.compiled.get(pattern) {
             return Ok(regex.clone());
         }
-        let (size, regex) = Self::smallest(pattern).map_err(|error| {
-            PatternError::Syntax(match error {
-                regex::Error::Syntax(text) => pattern_error::go_message(pattern, &text),
-                other => other.to_string(),
-            })
+        if pattern.len() > MAX_PATTERN_LENGTH {
+            return Err(PatternError::TooLong);
+        }
+        // Counted before the pattern is compiled: this work comes before any limit of its compiled size.
+        let work_size = usize::try_from(pattern_work(pattern) / 2).unwrap_or(usize::MAX);
+        let [smallest, .., largest] = Self::SIZES;
+        if self.size.saturating_add(work_size.max(smallest)) > MAX_PATTERNS_SIZE {
+            return Err(PatternError::TooLarge);
+        }
+        let (size, regex) = Self::smallest(pattern).map_err(|error| match error {
+            regex::Error::Syntax(text) => {
+                self.size += work_size;
+                PatternError::Syntax(pattern_error::go_message(pattern, &text))
+            }
+            other => {
+                self.size += work_size.max(largest);
+                PatternError::Syntax(other.to_string())
+            }
         })?;
+        let size = size.max(work_size);
         if self.size + size > MAX_PATTERNS_SIZE {
             return Err(PatternError::TooLarge);
         }

@@ -153,6 +153,51 @@ fn the_patterns_of_an_expression_are_bounded_together() {
 }
 
 /// Typical predicates stay far below the limit: this one costs a few hundred units for each of a thousand elements.
+/// With the flag `i`, every code point of a class is visited before any limit of size counts.
+#[test]
+fn the_work_to_compile_patterns_is_bounded_before_they_are_compiled() {
+    let wide = r"[\\x01-\\u{10ffff}]";
+    let literal = |count: usize| Expression::compile(&format!("'a'.matches('(?i){}')", wide.repeat(count)));
+    assert!(literal(1).is_ok());
+    assert_eq!(literal(2).err(), Some(CompileError::Patterns));
+    assert_eq!(literal(200).err(), Some(CompileError::Patterns));
+    let separate: Vec<_> = (0..2).map(|number| format!("'a'.matches('{number}(?i){wide}')")).collect();
+    assert_eq!(Expression::compile(&separate.join(" || ")).err(), Some(CompileError::Patterns));
+}
+
+#[test]
+fn the_work_to_compile_patterns_of_an_object_is_a_part_of_the_cost() {
+    let pattern = |count: usize| format!("(?i){}", r"[\x01-\u{10ffff}]".repeat(count));
+    let expression = compiled("'a'.matches(object.pattern)");
+    let cost = |pattern: &str| {
+        let mut budget = Budget::full();
+        let result = expression.evaluate(
+            vec![("object", from_json(json!({"pattern": pattern})))],
+            &|_| None,
+            &mut budget,
+        );
+        (result, COST_LIMIT - budget.left())
+    };
+    let (found, small) = cost("a+");
+    assert_eq!(found, Ok(Value::Bool(true)));
+    let (found, wide) = cost(&pattern(1));
+    assert_eq!(found, Ok(Value::Bool(true)));
+    assert!(wide > small + 100_000, "{wide} after {small}");
+    assert_eq!(cost(&pattern(230)).0, Err(EvaluationError::Cost));
+    let (refused, large) = cost(r"(\w{100}){100}");
+    assert!(matches!(refused, Err(EvaluationError::Pattern(_))), "{refused:?}");
+    assert!(large >= 100_000, "{large}");
+}
+
+/// A refused pattern is an error, which another operand of `||` may outweigh; an exhausted budget is final.
+#[test]
+fn many_refused_patterns_exhaust_the_budget() {
+    let refused: Vec<_> =
+        (0..20).map(|number| format!(r"'a'.matches('{number}(\\w{{100}}){{100}}' + object.empty)")).collect();
+    let text = format!("{} || true", refused.join(" || "));
+    assert_eq!(evaluate(&compiled(&text), json!({"empty": ""})), Err(EvaluationError::Cost));
+}
+
 #[test]
 fn a_predicate_over_a_large_object_is_within_the_limit() {
     let items: Vec<_> =

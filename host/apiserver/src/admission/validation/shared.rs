@@ -12,6 +12,9 @@ use crate::status::Cause;
 /// The most match conditions of a webhook or a policy.
 const MAX_CONDITIONS: usize = 64;
 
+/// Expressions that cannot be compiled, before the others are not looked at: their patterns may have been compiled nevertheless.
+const MAX_REFUSED_EXPRESSIONS: usize = 64;
+
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 
@@ -21,6 +24,8 @@ pub(super) struct Checker {
     causes: Vec<Cause>,
     /// The size of the compiled patterns of all expressions.
     patterns_size: usize,
+    /// How many expressions could not be compiled.
+    refused_expressions: usize,
 }
 
 impl Checker {
@@ -57,11 +62,14 @@ impl Checker {
 
     /// Reports an expression that cannot be compiled.
     pub(super) fn expression(&mut self, path: &str, expression: &Value, variables: &[&str]) {
+        if self.patterns_size > MAX_PATTERNS_SIZE || self.refused_expressions >= MAX_REFUSED_EXPRESSIONS {
+            // Enough was reported, and compiling the others could take as long.
+            return;
+        }
         match compile(expression.as_str().unwrap_or_default(), variables) {
             Ok(compiled) => {
-                let before = self.patterns_size;
                 self.patterns_size += compiled.patterns_size();
-                if before <= MAX_PATTERNS_SIZE && self.patterns_size > MAX_PATTERNS_SIZE {
+                if self.patterns_size > MAX_PATTERNS_SIZE {
                     let detail = format!(
                         "the patterns of all expressions are too large together: compiled, they take more than \
                          {MAX_PATTERNS_SIZE} bytes"
@@ -69,7 +77,10 @@ impl Checker {
                     self.add(field::forbidden(path, &detail));
                 }
             }
-            Err(problem) => self.add(field::invalid(path, expression, &problem)),
+            Err(problem) => {
+                self.refused_expressions += 1;
+                self.add(field::invalid(path, expression, &problem));
+            }
         }
     }
 

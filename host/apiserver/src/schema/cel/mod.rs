@@ -21,8 +21,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::correlation::OldItems;
-use super::field;
 use super::node::{AdditionalProperties, SchemaRef, Type};
+use super::{MAX_PATTERNS_SIZE, field};
 use crate::status::Cause;
 use check::Problem;
 pub(super) use check::check_rules;
@@ -74,21 +74,11 @@ impl std::fmt::Debug for CelRules {
 
 impl CelRules {
     /// Compiles the `x-kubernetes-validations` of a schema; `None` if there are none. Rules that do not compile are
-    /// reported by [`check_rules`], and every object fails them.
-    pub(super) fn compile(rules: Option<&Value>) -> Option<Self> {
+    /// reported by [`check_rules`], and every object fails them. `patterns` counts the patterns of all rules of a CRD: once they are too
+    /// large together, the other rules are not compiled.
+    pub(super) fn compile(rules: Option<&Value>, patterns: &mut usize) -> Option<Self> {
         let rules = rules.and_then(Value::as_array).filter(|rules| !rules.is_empty())?;
-        Some(Self(rules.iter().map(Rule::compile).collect()))
-    }
-
-    /// Returns an upper bound of the bytes that the compiled patterns of the rules take.
-    pub(super) fn patterns_size(&self) -> usize {
-        self.0
-            .iter()
-            .filter_map(|rule| rule.compiled.as_ref().ok())
-            .flat_map(|compiled| [Some(&compiled.rule), compiled.message.as_ref()])
-            .flatten()
-            .map(Expression::patterns_size)
-            .sum()
+        Some(Self(rules.iter().map(|rule| Rule::compile(rule, patterns)).collect()))
     }
 
     /// Whether a rule refers to the old value.
@@ -98,10 +88,10 @@ impl CelRules {
 }
 
 impl Rule {
-    fn compile(raw: &Value) -> Self {
+    fn compile(raw: &Value, patterns: &mut usize) -> Self {
         match RuleSource::deserialize(raw) {
             Ok(source) => {
-                let compiled = Compiled::of(&source);
+                let compiled = Compiled::of(&source, patterns);
                 Self { source, compiled }
             }
             Err(error) => {
@@ -125,17 +115,26 @@ impl Rule {
 }
 
 impl Compiled {
-    fn of(source: &RuleSource) -> Result<Self, Problem> {
+    fn of(source: &RuleSource, patterns: &mut usize) -> Result<Self, Problem> {
         if source.rule.trim().is_empty() {
             return Err(Problem::OfRule("a rule must not be empty".to_owned()));
         }
-        let compile = |text: &str| {
-            Expression::compile(text).map_err(|error| match error {
+        let mut compile = |text: &str| {
+            if *patterns > MAX_PATTERNS_SIZE {
+                return Err("the patterns of the rules are too large together".to_owned());
+            }
+            let expression = Expression::compile(text).map_err(|error| match error {
                 CompileError::Bounds(_) | CompileError::Syntax(_) => {
                     syntax_errors(text).unwrap_or_else(|| error.to_string())
                 }
-                other => other.to_string(),
-            })
+                other => {
+                    // The patterns before the refused one were compiled.
+                    *patterns += pilothouse_cel::MAX_PATTERNS_SIZE;
+                    other.to_string()
+                }
+            })?;
+            *patterns += expression.patterns_size();
+            Ok(expression)
         };
         let rule =
             compile(&source.rule).map_err(|error| Problem::OfRule(format!("compilation failed: {error}")))?;

@@ -43,6 +43,24 @@ fn a_valid_descriptor_is_parsed() {
 }
 
 #[test]
+fn the_patterns_of_all_predicates_are_bounded_together() {
+    let parse = |watches: usize| {
+        let mut descriptor = sample();
+        // Half of what one predicate may have.
+        let predicate: Vec<_> = (0..32).map(|number| format!("object.a.matches('a{number}')")).collect();
+        let watch = |number: usize| {
+            json!({"name": format!("w{number}"), "apiVersion": "v1", "kind": "Secret", "trigger": "self",
+                "predicate": predicate.join(" || ")})
+        };
+        descriptor["watches"] = (0..watches).map(watch).collect();
+        Descriptor::parse(&descriptor.to_string())
+    };
+    assert!(parse(8).is_ok());
+    let refused = parse(9).expect_err("too large").to_string();
+    assert!(refused.contains("watches[8].predicate") && refused.contains("too large together"), "{refused}");
+}
+
+#[test]
 fn a_descriptor_survives_a_round_trip() {
     let descriptor = Descriptor::parse(&sample().to_string()).expect("valid");
     let text = serde_json::to_string(&descriptor).expect("serialisable");

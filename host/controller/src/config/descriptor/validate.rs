@@ -25,6 +25,7 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
         return Err(DescriptorError::invalid("watches", "nothing is watched", "declare at least one watch"));
     }
     let mut names = HashSet::default();
+    let mut patterns_size = 0;
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let path = format!("watches[{position}]");
         if !names.insert(watch.name.as_str()) {
@@ -32,6 +33,7 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
             return Err(DescriptorError::invalid(path + ".name", problem, "give each a name of its own"));
         }
         check_watch(descriptor, watch, &path)?;
+        check_predicate(watch, &path, &mut patterns_size)?;
     }
     for (position, crd) in descriptor.crds.iter().enumerate() {
         let kind = crd.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default();
@@ -61,6 +63,27 @@ pub(super) fn validate(descriptor: &Descriptor) -> Result<(), DescriptorError> {
     limits::check_requested(&descriptor.limits).map_err(|error| {
         DescriptorError::invalid(format!("limits.{}", error.field), error.problem, error.remedy)
     })
+}
+
+/// The bytes that the compiled patterns of all predicates may take. They are compiled each time the descriptor is read.
+const MAX_PATTERNS_SIZE: usize = 4 << 20;
+
+/// Checks a predicate, and that its patterns are not too large together with those of the watches before it.
+fn check_predicate(watch: &Watch, path: &str, patterns_size: &mut usize) -> Result<(), DescriptorError> {
+    let invalid = |problem: String, remedy: &str| {
+        Err(DescriptorError::invalid(format!("{path}.predicate"), problem, remedy))
+    };
+    match Predicate::compile(&watch.predicate) {
+        Ok(predicate) => *patterns_size += predicate.patterns_size(),
+        Err(error) => {
+            return invalid(error.to_string(), "write a CEL expression over object, old and event");
+        }
+    }
+    if *patterns_size > MAX_PATTERNS_SIZE {
+        let problem = "the patterns of all predicates are too large together".to_owned();
+        return invalid(problem, "use fewer or simpler regular expressions");
+    }
+    Ok(())
 }
 
 fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(), DescriptorError> {
@@ -99,9 +122,6 @@ fn check_watch(descriptor: &Descriptor, watch: &Watch, path: &str) -> Result<(),
     }
     if let Err(error) = FieldSelector::parse(&watch.field_selector) {
         return invalid("fieldSelector", error.problem, error.remedy);
-    }
-    if let Err(error) = Predicate::compile(&watch.predicate) {
-        return invalid("predicate", error.to_string(), "write a CEL expression over object, old and event");
     }
     let mut indexes = HashSet::default();
     for (position, index) in watch.indexes.iter().enumerate() {

@@ -103,6 +103,11 @@ impl Predicate {
         Ok(Self(Some(Compiled { expression, condition, object, old })))
     }
 
+    /// Returns the size of the compiled literal patterns ([`Expression::patterns_size`]).
+    pub(crate) fn patterns_size(&self) -> usize {
+        self.0.as_ref().map_or(0, |compiled| compiled.expression.patterns_size())
+    }
+
     /// Whether the evaluation may run the CEL interpreter, so that it may take more than some nanoseconds.
     pub(crate) fn needs_interpreter(&self) -> bool {
         self.0.as_ref().is_some_and(|compiled| !compiled.condition.is_always_decided())

@@ -1,11 +1,13 @@
 //! Validates a value against a structural schema, as far as generated objects need it.
 
-use pilothouse_cel::{Budget, Expression, Value as CelValue, from_json};
+use pilothouse_cel::{Budget, Expression, Value as CelValue, from_json, pattern_work};
 use regex::RegexBuilder;
 use serde_json::Value;
 
 /// The most levels of a schema that are looked at.
 const MAX_DEPTH: usize = 30;
+/// The most work to compile a pattern, in code points.
+const MAX_PATTERN_WORK: u64 = 1 << 21;
 
 /// Checks a value. `old` is the value that it replaces, for rules about transitions.
 ///
@@ -72,6 +74,9 @@ fn text_problem(schema: &Value, text: &str) -> Option<String> {
         return Some("has a length out of range".to_owned());
     }
     let pattern = schema["pattern"].as_str()?;
+    if pattern_work(pattern) > MAX_PATTERN_WORK {
+        return Some("has a pattern that is not supported".to_owned());
+    }
     let regex = RegexBuilder::new(pattern).size_limit(1 << 20).build();
     match regex {
         Ok(regex) if regex.is_match(text) => None,
