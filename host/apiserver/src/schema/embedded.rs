@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use super::node::SchemaRef;
 use super::{field, names, semantic};
-use crate::status::Cause;
+use crate::status::Causes;
 
 /// Adds what is wrong with the resources that are embedded in `value`. The types of their metadata are validated with the schema.
-pub(super) fn validate(value: &Value, schema: SchemaRef<'_>, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn validate(value: &Value, schema: SchemaRef<'_>, path: &str, causes: &mut Causes) {
     match value {
         Value::Object(object) => {
             if schema.node().embedded {
@@ -30,7 +30,7 @@ pub(super) fn validate(value: &Value, schema: SchemaRef<'_>, path: &str, causes:
     }
 }
 
-fn validate_resource(object: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn validate_resource(object: &Map<String, Value>, path: &str, causes: &mut Causes) {
     for name in ["apiVersion", "kind"] {
         let at = field::child(path, name);
         match object.get(name) {

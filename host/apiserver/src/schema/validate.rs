@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::correlation::{self, OldItems, key_fields};
 use super::node::{ListType, Node, SchemaRef, Type, ValueValidations};
 use super::{Schema, cel, embedded, field, format, object_meta, semantic};
-use crate::status::Cause;
+use crate::status::{Cause, Causes};
 
 impl Schema {
     /// Returns what is wrong with `new`, a pruned and defaulted object. `old` is the stored object on updates. It is
@@ -31,11 +31,11 @@ impl Schema {
         let mut validator = Validator::new(self.is_built_in());
         validator.root(new, old, self.root());
         if let Some(kind) = self.built_in {
-            let found = semantic::validate(kind, new, old);
+            let mut found = semantic::validate(kind, new, old);
             validator.causes.retain(|cause| !is_covered(cause, &found));
-            causes.extend(found);
+            causes.append(&mut found);
             causes.append(&mut validator.causes);
-            return causes;
+            return causes.into();
         }
         causes.append(&mut validator.causes);
         causes.extend(scale);
@@ -44,7 +44,7 @@ impl Schema {
             causes.append(&mut validator.list_causes);
         }
         if self.arena.nodes.iter().all(|node| node.rules.is_none()) {
-            return causes;
+            return causes.into();
         }
         let cel_blockers = [
             "FieldValueTypeInvalid",
@@ -57,8 +57,9 @@ impl Schema {
             let detail = "some validation rules were not checked because the object was invalid; correct the \
                           existing errors to complete validation";
             causes.push(field::invalid("", &Value::Null, detail));
-            return causes;
+            return causes.into();
         }
+        let mut causes = causes.into();
         cel::evaluate(self.root(), new, old, &mut causes, tolerated);
         causes
     }
@@ -79,7 +80,7 @@ impl Schema {
         let mut causes = validator.causes;
         embedded::validate(value, schema, "", &mut causes);
         causes.append(&mut validator.list_causes);
-        causes
+        causes.into()
     }
 }
 
@@ -92,9 +93,9 @@ fn is_covered(cause: &Cause, found: &[Cause]) -> bool {
 }
 
 struct Validator {
-    causes: Vec<Cause>,
+    causes: Causes,
     /// What is wrong with the items of lists of type `set` and `map`.
-    list_causes: Vec<Cause>,
+    list_causes: Causes,
     built_in: bool,
     /// How many checks were made, by which the failed branch of `anyOf` and `oneOf` is selected whose errors are reported
     /// (`MatchCount` in `k8s.io/kube-openapi/pkg/validation/validate`).
@@ -103,7 +104,7 @@ struct Validator {
 
 impl Validator {
     fn new(built_in: bool) -> Self {
-        Self { causes: Vec::new(), list_causes: Vec::new(), built_in, checks: 0 }
+        Self { causes: Causes::default(), list_causes: Causes::default(), built_in, checks: 0 }
     }
 
     fn root(&mut self, new: &Value, old: Option<&Value>, schema: SchemaRef<'_>) {
@@ -229,8 +230,7 @@ impl Validator {
         path: &str,
     ) {
         if !validations.choices.is_empty() && !validations.choice_set.contains(new) {
-            let choices: Vec<_> = validations.choices.iter().map(choice_text).collect();
-            self.causes.push(field::not_supported(path, new, &choices));
+            self.not_supported(new, &validations.choices, path);
         }
         match new {
             Value::String(text) => self.string(text, validations, path),
@@ -248,6 +248,17 @@ impl Validator {
             self.reject(path, new, "shouldn't contain duplicates");
         }
         self.junctors(new, old, validations, schema, path);
+    }
+
+    /// Reports a value that is none of `choices`.
+    fn not_supported(&mut self, value: &Value, choices: &[Value], path: &str) {
+        if self.causes.is_full() {
+            // All choices are a part of each cause, and would be copied for nothing.
+            self.causes.leave_out();
+            return;
+        }
+        let choices: Vec<_> = choices.iter().map(choice_text).collect();
+        self.causes.push(field::not_supported(path, value, &choices));
     }
 
     /// Checks a text. As in Kubernetes, only the first of length and pattern that is wrong is reported.
@@ -337,27 +348,20 @@ impl Validator {
         };
         // As in Kubernetes, these errors have the path only in their message.
         let composite = |detail: &str| field::invalid("", &Value::from(""), &format!("\"{path}\" {detail}"));
-        let mut failed = Vec::new();
-        let is_valid = |branch: Validator, failed: &mut Vec<Validator>| {
-            let valid = branch.causes.is_empty();
-            if !valid {
-                failed.push(branch);
-            }
-            valid
-        };
+        let mut failure = ClosestFailure::default();
         if !validations.any_of.is_empty()
-            && !validations.any_of.iter().any(|id| is_valid(run(id), &mut failed))
+            && !validations.any_of.iter().any(|id| failure.is_valid_or_failed(run(id)))
         {
             self.causes.push(composite("must validate at least one schema (anyOf)"));
-            self.causes.extend(closest_failure(std::mem::take(&mut failed)));
+            self.causes.append(&mut failure.causes);
         }
         if !validations.one_of.is_empty() {
-            failed.clear();
-            let valid = validations.one_of.iter().filter(|id| is_valid(run(id), &mut failed)).count();
+            let mut failure = ClosestFailure::default();
+            let valid = validations.one_of.iter().filter(|id| failure.is_valid_or_failed(run(id))).count();
             if valid == 0 {
                 self.causes
                     .push(composite("must validate one and only one schema (oneOf). Found none valid"));
-                self.causes.extend(closest_failure(failed));
+                self.causes.append(&mut failure.causes);
             } else if valid > 1 {
                 let detail = format!(
                     "must validate one and only one schema (oneOf). Found {valid} valid alternatives"
@@ -365,11 +369,14 @@ impl Validator {
                 self.causes.push(composite(&detail));
             }
         }
-        let failures = validations.all_of.iter().map(|id| run(id).causes).filter(|causes| !causes.is_empty());
-        let failures: Vec<Vec<Cause>> = failures.collect();
-        if !failures.is_empty() {
-            let none = if failures.len() == validations.all_of.len() { ". None validated" } else { "" };
-            self.causes.extend(failures.into_iter().flatten());
+        let mut failures = 0;
+        for id in &validations.all_of {
+            let mut causes = run(id).causes;
+            failures += usize::from(!causes.is_empty());
+            self.causes.append(&mut causes);
+        }
+        if failures > 0 {
+            let none = if failures == validations.all_of.len() { ". None validated" } else { "" };
             self.causes.push(composite(&format!("must validate all the schemas (allOf){none}")));
         }
         if validations.not.as_ref().is_some_and(|id| run(id).causes.is_empty()) {
@@ -408,10 +415,22 @@ impl Validator {
     }
 }
 
-/// Returns the errors of the branch in which most checks were made, of the first one if several are equal.
-fn closest_failure(failed: Vec<Validator>) -> Vec<Cause> {
-    let closest = failed.into_iter().rev().max_by_key(|branch| branch.checks);
-    closest.map(|branch| branch.causes).unwrap_or_default()
+/// What is wrong in the failed branch in which most checks were made, in the first one if several are equal.
+#[derive(Default)]
+struct ClosestFailure {
+    causes: Causes,
+    checks: usize,
+}
+
+impl ClosestFailure {
+    /// Returns whether the branch is valid, and otherwise takes account of its failure.
+    fn is_valid_or_failed(&mut self, branch: Validator) -> bool {
+        let is_valid = branch.causes.is_empty();
+        if !is_valid && (self.causes.is_empty() || branch.checks > self.checks) {
+            *self = Self { causes: branch.causes, checks: branch.checks };
+        }
+        is_valid
+    }
 }
 
 /// Returns the error about a number that the type of an integer cannot represent. As in Kubernetes, only the message has the path.

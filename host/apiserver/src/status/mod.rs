@@ -1,5 +1,7 @@
 //! API errors (`meta/v1 Status`) with the reasons and messages of `k8s.io/apimachinery/pkg/api/errors`.
 
+mod causes;
+
 use std::fmt;
 
 use pilothouse_model::hash::HashSet;
@@ -7,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{etcd_limits, go};
+
+pub(crate) use causes::Causes;
 
 /// One problem of an object or a request: an entry of a Status' `details.causes` (`metav1.StatusCause`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -191,6 +195,7 @@ impl Status {
 
     /// 422: the object is invalid, with every cause.
     pub fn invalid(resource: ResourceRef<'_>, name: &str, causes: Vec<Cause>) -> Self {
+        let causes = Vec::from(causes.into_iter().collect::<Causes>());
         // kube-apiserver lists equal causes, but mentions each only once.
         let mut mentioned = HashSet::default();
         let mut problems = Vec::new();

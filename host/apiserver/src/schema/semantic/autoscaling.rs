@@ -6,14 +6,14 @@ use super::{
     has, push_invalid, text, validate_amount, validate_at_most_all, validate_label_selector, validate_one_of,
 };
 use crate::schema::{field, names};
-use crate::status::Cause;
+use crate::status::Causes;
 
 /// The highest value of a PriorityClass that is not the system's.
 const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 /// The PriorityClasses of the system.
 const SYSTEM_PRIORITY_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
-pub(super) fn validate_autoscaler(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_autoscaler(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     let (least, most) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
     if least.is_some_and(|least| least < 1) {
         let detail = "must be greater than or equal to 1";
@@ -45,7 +45,7 @@ pub(super) fn validate_autoscaler(spec: &Value, old: Option<&Value>, causes: &mu
     }
 }
 
-pub(super) fn validate_budget(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_budget(spec: &Value, causes: &mut Causes) {
     if has(spec, "minAvailable") && has(spec, "maxUnavailable") {
         let shown = format!(
             r#"{{"MinAvailable":{},"Selector":{},"MaxUnavailable":{},"UnhealthyPodEvictionPolicy":{}}}"#,
@@ -66,7 +66,7 @@ pub(super) fn validate_budget(spec: &Value, causes: &mut Vec<Cause>) {
     validate_one_of(spec, "unhealthyPodEvictionPolicy", "spec", &policies, causes);
 }
 
-pub(super) fn validate_priority_class(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_priority_class(new: &Value, old: Option<&Value>, causes: &mut Causes) {
     let name = new.get("metadata").map_or("", |metadata| text(metadata, "name"));
     let value = new["value"].as_i64().unwrap_or(0);
     if name.starts_with("system-") {

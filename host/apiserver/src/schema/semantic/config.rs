@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 
 use super::{entries, has, push_invalid, text};
 use crate::schema::{field, names};
-use crate::status::Cause;
+use crate::status::Causes;
 
 const MAX_DATA_BYTES: u64 = 1024 * 1024;
 
-pub(super) fn validate_config_map(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_config_map(new: &Value, old: Option<&Value>, causes: &mut Causes) {
     let mut size = 0;
     for map in ["data", "binaryData"] {
         for (key, value) in entries(new.get(map)) {
@@ -32,7 +32,7 @@ pub(super) fn validate_config_map(new: &Value, old: Option<&Value>, causes: &mut
     validate_immutable(new, old, &["data", "binaryData"], causes);
 }
 
-pub(super) fn validate_secret(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_secret(new: &Value, old: Option<&Value>, causes: &mut Causes) {
     let mut size = 0;
     for (key, value) in entries(new.get("data")) {
         push_invalid(causes, &field::key("data", key), key, names::data_key_errors(key));
@@ -83,7 +83,7 @@ pub(super) fn validate_secret(new: &Value, old: Option<&Value>, causes: &mut Vec
 }
 
 /// Checks that an immutable ConfigMap or Secret stays so and that `fields` are unchanged.
-fn validate_immutable(new: &Value, old: Option<&Value>, fields: &[&str], causes: &mut Vec<Cause>) {
+fn validate_immutable(new: &Value, old: Option<&Value>, fields: &[&str], causes: &mut Causes) {
     let Some(old) = old.filter(|old| old.get("immutable") == Some(&Value::Bool(true))) else { return };
     let detail = "field is immutable when `immutable` is set";
     if new.get("immutable") != Some(&Value::Bool(true)) {

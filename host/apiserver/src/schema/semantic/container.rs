@@ -7,7 +7,7 @@ use super::{
     validate_one_of, validate_port_number,
 };
 use crate::schema::field;
-use crate::status::Cause;
+use crate::status::Causes;
 
 /// The fields of a Pod that an environment variable can refer to.
 const FIELDS: [&str; 9] = [
@@ -23,7 +23,7 @@ const FIELDS: [&str; 9] = [
 ];
 
 /// Checks the containers of the specification at `path`, whose volumes have the given names.
-pub(super) fn validate_all(spec: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+pub(super) fn validate_all(spec: &Value, path: &str, volumes: &[&str], causes: &mut Causes) {
     if items(&spec["containers"]).is_empty() {
         causes.push(field::required(&field::child(path, "containers"), ""));
     }
@@ -48,7 +48,7 @@ pub(super) fn validate_all(spec: &Value, path: &str, volumes: &[&str], causes: &
     }
 }
 
-fn validate(container: &Value, at: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+fn validate(container: &Value, at: &str, volumes: &[&str], causes: &mut Causes) {
     let (path, name) = (field::child(at, "name"), text(container, "name"));
     if name.is_empty() {
         causes.push(field::required(&path, ""));
@@ -67,7 +67,7 @@ fn validate(container: &Value, at: &str, volumes: &[&str], causes: &mut Vec<Caus
     validate_resources(&container["resources"], &field::child(at, "resources"), causes);
 }
 
-fn validate_ports(ports: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_ports(ports: &Value, path: &str, causes: &mut Causes) {
     let mut port_names: Vec<&str> = Vec::new();
     for (index, port) in items(ports).iter().enumerate() {
         let at = field::index(path, index);
@@ -92,7 +92,7 @@ fn validate_ports(ports: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_environment(variables: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_environment(variables: &Value, path: &str, causes: &mut Causes) {
     for (index, variable) in items(variables).iter().enumerate() {
         let at = field::index(path, index);
         let (at_name, name) = (field::child(&at, "name"), text(variable, "name"));
@@ -108,7 +108,7 @@ fn validate_environment(variables: &Value, path: &str, causes: &mut Vec<Cause>) 
     }
 }
 
-fn validate_source(variable: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_source(variable: &Value, at: &str, causes: &mut Causes) {
     let source = &variable["valueFrom"];
     let kinds = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     let count = kinds.iter().filter(|kind| has(source, kind)).count();
@@ -135,7 +135,7 @@ fn validate_source(variable: &Value, at: &str, causes: &mut Vec<Cause>) {
     causes.push(field::invalid(at, &Value::from(""), detail));
 }
 
-fn validate_field(reference: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_field(reference: &Value, at: &str, causes: &mut Causes) {
     let (path, value) = (field::child(at, "fieldPath"), text(reference, "fieldPath"));
     if value.is_empty() {
         causes.push(field::required(&path, ""));
@@ -149,7 +149,7 @@ fn validate_field(reference: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_mounts(mounts: &Value, path: &str, volumes: &[&str], causes: &mut Vec<Cause>) {
+fn validate_mounts(mounts: &Value, path: &str, volumes: &[&str], causes: &mut Causes) {
     let mut mount_paths: Vec<&str> = Vec::new();
     for (index, mount) in items(mounts).iter().enumerate() {
         let at = field::index(path, index);
@@ -170,7 +170,7 @@ fn validate_mounts(mounts: &Value, path: &str, volumes: &[&str], causes: &mut Ve
     }
 }
 
-fn validate_resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_resources(resources: &Value, path: &str, causes: &mut Causes) {
     let limits = &resources["limits"];
     for list in ["limits", "requests"] {
         let at = field::child(path, list);

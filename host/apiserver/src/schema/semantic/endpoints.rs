@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{IP_ADDRESS, PROTOCOLS, items, push_invalid, text, validate_one_of, validate_port_number};
 use crate::schema::{field, names};
-use crate::status::Cause;
+use crate::status::Causes;
 
-pub(super) fn validate_endpoints(endpoints: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_endpoints(endpoints: &Value, causes: &mut Causes) {
     for (index, subset) in items(&endpoints["subsets"]).iter().enumerate() {
         let at = field::index("subsets", index);
         let lists = ["addresses", "notReadyAddresses"];
@@ -28,7 +28,7 @@ pub(super) fn validate_endpoints(endpoints: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_address(address: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_address(address: &Value, at: &str, causes: &mut Causes) {
     let (path, ip) = (field::child(at, "ip"), text(address, "ip"));
     if ip.parse::<IpAddr>().is_err() {
         causes.push(field::invalid(&path, &Value::from(ip), IP_ADDRESS));
@@ -40,7 +40,7 @@ fn validate_address(address: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_port(port: &Value, is_name_required: bool, at: &str, causes: &mut Vec<Cause>) {
+fn validate_port(port: &Value, is_name_required: bool, at: &str, causes: &mut Causes) {
     let (path, name) = (field::child(at, "name"), text(port, "name"));
     if !name.is_empty() {
         push_invalid(causes, &path, name, names::label_errors(name));
@@ -53,7 +53,7 @@ fn validate_port(port: &Value, is_name_required: bool, at: &str, causes: &mut Ve
 
 /// Checks that an address can be that of a Pod (`ValidateEndpointIP`). In contrast to Kubernetes, it can be a loopback address, because the
 /// servers behind a Service usually run on the machine of the tests.
-fn validate_endpoint_ip(text: &str, path: &str, causes: &mut Vec<Cause>) {
+fn validate_endpoint_ip(text: &str, path: &str, causes: &mut Causes) {
     let value = Value::from(text);
     let mut refuse = |detail: &str| causes.push(field::invalid(path, &value, detail));
     let Ok(ip) = text.parse::<IpAddr>() else { return refuse("must be a valid IP address") };
@@ -72,7 +72,7 @@ fn validate_endpoint_ip(text: &str, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(super) fn validate_slice(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_slice(new: &Value, old: Option<&Value>, causes: &mut Causes) {
     let kind = text(new, "addressType");
     if kind.is_empty() {
         causes.push(field::required("addressType", ""));
@@ -101,7 +101,7 @@ pub(super) fn validate_slice(new: &Value, old: Option<&Value>, causes: &mut Vec<
     }
 }
 
-fn validate_endpoint(endpoint: &Value, kind: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_endpoint(endpoint: &Value, kind: &str, at: &str, causes: &mut Causes) {
     const MOST_ADDRESSES: u64 = 100;
     let path = field::child(at, "addresses");
     let addresses = items(&endpoint["addresses"]);

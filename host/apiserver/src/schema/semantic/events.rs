@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{has, push_invalid, text, validate_non_negative};
 use crate::schema::{field, names};
-use crate::status::Cause;
+use crate::status::Causes;
 
 /// Limits in bytes.
 const MAX_IDENTIFIER: usize = 128;
@@ -13,13 +13,13 @@ const MAX_MESSAGE: usize = 1024;
 const NEEDS_TO_BE_UNSET: &str = "needs to be unset";
 
 /// Checks an Event of core/v1.
-pub(super) fn validate_event(event: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_event(event: &Value, causes: &mut Causes) {
     validate_common(event, "reportingComponent", causes);
 }
 
 /// Checks an Event of events.k8s.io/v1, which has more rules. As in Kubernetes, causes have the names of the fields in core/v1, except for
 /// `reportingController`.
-pub(super) fn validate_events_v1(event: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_events_v1(event: &Value, old: Option<&Value>, causes: &mut Causes) {
     let event = in_core_form(event);
     validate_common(&event, "reportingController", causes);
     match old {
@@ -51,7 +51,7 @@ fn in_core_form(event: &Value) -> Value {
 }
 
 /// Checks the rules of all versions. Those of an Event with an `eventTime` are stricter.
-fn validate_common(event: &Value, controller_field: &str, causes: &mut Vec<Cause>) {
+fn validate_common(event: &Value, controller_field: &str, causes: &mut Causes) {
     let own = event.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let involved = event.get("involvedObject").map_or("", |object| text(object, "namespace"));
     let has_time = has(event, "eventTime");
@@ -82,13 +82,13 @@ fn validate_common(event: &Value, controller_field: &str, causes: &mut Vec<Cause
     validate_length(event, "message", MAX_MESSAGE, causes);
 }
 
-fn validate_length(event: &Value, name: &str, max: usize, causes: &mut Vec<Cause>) {
+fn validate_length(event: &Value, name: &str, max: usize, causes: &mut Causes) {
     if text(event, name).len() > max {
         causes.push(field::invalid(name, &Value::from(""), &format!("can have at most {max} characters")));
     }
 }
 
-fn validate_creation(event: &Value, causes: &mut Vec<Cause>) {
+fn validate_creation(event: &Value, causes: &mut Causes) {
     let name = event.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     push_invalid(causes, "metadata.name", name, names::subdomain_errors(name));
     validate_series(event, causes);
@@ -113,7 +113,7 @@ fn validate_creation(event: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_series(event: &Value, causes: &mut Vec<Cause>) {
+fn validate_series(event: &Value, causes: &mut Causes) {
     let Some(series) = event.get("series").filter(|series| !series.is_null()) else { return };
     if count(series) < 2 {
         causes.push(field::invalid("series.count", &Value::from(""), "should be at least 2"));
@@ -124,7 +124,7 @@ fn validate_series(event: &Value, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that nothing but the series and the metadata changes.
-fn validate_update(event: &Value, old: &Value, causes: &mut Vec<Cause>) {
+fn validate_update(event: &Value, old: &Value, causes: &mut Causes) {
     if event.get("series") != old.get("series") {
         validate_series(event, causes);
     }
@@ -200,7 +200,7 @@ fn microseconds(time: &Value) -> String {
     format!("{seconds}.{fraction:0<6.6}")
 }
 
-pub(super) fn validate_lease(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_lease(spec: &Value, causes: &mut Causes) {
     let duration = &spec["leaseDurationSeconds"];
     if duration.as_i64().is_some_and(|seconds| seconds <= 0) {
         causes.push(field::invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{NOT_NEGATIVE, entries, items, push_invalid, quantity, text};
 use crate::schema::{field, names};
-use crate::status::Cause;
+use crate::status::Causes;
 
 /// The resources without a domain that a quota can limit.
 const QUOTA_RESOURCES: [&str; 19] = [
@@ -31,7 +31,7 @@ const QUOTA_RESOURCES: [&str; 19] = [
     "services.loadbalancers",
 ];
 
-pub(super) fn validate_quota(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_quota(spec: &Value, causes: &mut Causes) {
     for (name, amount) in entries(spec.get("hard")) {
         let at = field::key("spec.hard", name);
         push_invalid(causes, &at, name, names::qualified_name_errors(name));
@@ -46,7 +46,7 @@ pub(super) fn validate_quota(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(super) fn validate_limit_range(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_limit_range(spec: &Value, causes: &mut Causes) {
     let mut types = BTreeSet::new();
     for (index, limit) in items(&spec["limits"]).iter().enumerate() {
         let at = field::index("spec.limits", index);
@@ -73,7 +73,7 @@ pub(super) fn validate_limit_range(spec: &Value, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that the minimum, the defaults and the maximum of a resource are in this order.
-fn validate_bounds(limit: &Value, resource: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_bounds(limit: &Value, resource: &str, at: &str, causes: &mut Causes) {
     let amount = |list: &str| limit[list].get(resource).filter(|amount| !amount.is_null());
     // The smaller and the greater amount, whose field has the cause, and the texts of both.
     let rules = [

@@ -5,21 +5,18 @@ use serde_json::{Map, Value};
 use super::{entries, items, push_invalid, text};
 use crate::go;
 use crate::schema::{field, names};
-use crate::status::Cause;
+use crate::status::{Cause, Causes};
 
 const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
 /// The finalizers without a domain that built-in kinds may have.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Returns what is wrong with the metadata of an object, whose `generateName` must have been resolved. `old` is the stored object on updates.
-pub(in crate::schema) fn validate_metadata(
-    object: &Value,
-    old: Option<&Value>,
-    is_built_in: bool,
-) -> Vec<Cause> {
-    let mut causes = Vec::new();
+pub(in crate::schema) fn validate_metadata(object: &Value, old: Option<&Value>, is_built_in: bool) -> Causes {
+    let mut causes = Causes::default();
     let Some(meta) = object.get("metadata").and_then(Value::as_object) else {
-        return vec![field::required("metadata.name", "name or generateName is required")];
+        causes.push(field::required("metadata.name", "name or generateName is required"));
+        return causes;
     };
     let name_errors = |name: &str| name_errors(object, name);
     let is_new = old.is_none();
@@ -35,7 +32,7 @@ pub(in crate::schema) fn validate_metadata(
 pub(in crate::schema) fn validate_embedded_metadata(
     meta: &Map<String, Value>,
     path: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let text = |name: &str| meta.get(name).and_then(Value::as_str).unwrap_or_default();
     if !text("name").is_empty() || !text("generateName").is_empty() {
@@ -59,7 +56,7 @@ fn validate_names(
     path: &str,
     is_new: bool,
     name_errors: &dyn Fn(&str) -> Vec<String>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     if let Some(Value::String(base)) = meta.get("generateName").filter(|_| is_new)
         && !base.is_empty()
@@ -91,7 +88,7 @@ fn name_errors(object: &Value, name: &str) -> Vec<String> {
     }
 }
 
-fn validate_owners(meta: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
+fn validate_owners(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
     let owners = meta.get("ownerReferences").unwrap_or(&Value::Null);
     let path = &field::child(path, "ownerReferences");
     let mut first_controller = None;
@@ -132,7 +129,7 @@ fn validate_finalizers(
     path: &str,
     before: &Value,
     is_built_in: bool,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let finalizers = meta.get("finalizers").unwrap_or(&Value::Null);
     let path = &field::child(path, "finalizers");
@@ -155,12 +152,12 @@ fn validate_finalizers(
 
 /// Returns what is wrong with the labels and annotations of an object's metadata.
 pub(crate) fn labels_and_annotations_causes(meta: &Map<String, Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     validate_labels_and_annotations(meta, "metadata", &mut causes);
-    causes
+    causes.into()
 }
 
-pub(super) fn validate_labels(labels: Option<&Value>, at: &str, causes: &mut Vec<Cause>) {
+pub(super) fn validate_labels(labels: Option<&Value>, at: &str, causes: &mut Causes) {
     for (key, value) in entries(labels) {
         push_invalid(causes, at, key, names::qualified_name_errors(key));
         let value = value.as_str().unwrap_or_default();
@@ -168,11 +165,7 @@ pub(super) fn validate_labels(labels: Option<&Value>, at: &str, causes: &mut Vec
     }
 }
 
-pub(super) fn validate_labels_and_annotations(
-    meta: &Map<String, Value>,
-    path: &str,
-    causes: &mut Vec<Cause>,
-) {
+pub(super) fn validate_labels_and_annotations(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
     validate_labels(meta.get("labels"), &field::child(path, "labels"), causes);
     let at = field::child(path, "annotations");
     let mut size = 0;

@@ -21,15 +21,15 @@ use serde_json::Value;
 
 use super::builtin::BuiltinKind;
 use super::{field, names, quantity, rbac};
-use crate::status::Cause;
+use crate::status::Causes;
 
 pub(crate) use metadata::labels_and_annotations_causes;
 pub(super) use metadata::{validate_embedded_metadata, validate_metadata};
 
 /// Returns what is wrong with an object of a built-in kind beyond its schema and metadata. `old` is the stored object on
 /// updates.
-pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
+pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> Causes {
+    let mut causes = Causes::default();
     let out = &mut causes;
     let spec = new.get("spec").unwrap_or(&Value::Null);
     match (kind.group, kind.kind) {
@@ -76,7 +76,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> V
 }
 
 /// Checks that the number `port` of the object at `at` is one that a port can have.
-fn validate_port_number(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_port_number(object: &Value, name: &str, at: &str, causes: &mut Causes) {
     if let Some(number) = object.get(name).filter(|number| number.is_i64())
         && !(1..=65535).contains(&number.as_i64().unwrap_or_default())
     {
@@ -90,7 +90,7 @@ const IP_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// Checks a port that is a number or the name of one.
-fn validate_port_number_or_name(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_port_number_or_name(object: &Value, name: &str, at: &str, causes: &mut Causes) {
     match object.get(name) {
         Some(Value::String(text)) => {
             push_invalid(causes, &field::child(at, name), text, names::port_name_errors(text));
@@ -99,14 +99,14 @@ fn validate_port_number_or_name(object: &Value, name: &str, at: &str, causes: &m
     }
 }
 
-fn validate_non_negative(spec: &Value, name: &str, path: &str, causes: &mut Vec<Cause>) {
+fn validate_non_negative(spec: &Value, name: &str, path: &str, causes: &mut Causes) {
     if let Some(value) = spec.get(name).filter(|value| value.as_i64().is_some_and(|number| number < 0)) {
         causes.push(field::invalid(&field::child(path, name), value, NOT_NEGATIVE));
     }
 }
 
 /// Checks that a text is one of the supported values. An empty one is reported as missing, an absent one is not checked.
-fn validate_one_of(object: &Value, name: &str, at: &str, supported: &[&str], causes: &mut Vec<Cause>) {
+fn validate_one_of(object: &Value, name: &str, at: &str, supported: &[&str], causes: &mut Causes) {
     let Some(value) = object.get(name).filter(|value| !value.is_null()) else { return };
     let path = field::child(at, name);
     match value.as_str() {
@@ -117,7 +117,7 @@ fn validate_one_of(object: &Value, name: &str, at: &str, supported: &[&str], cau
 }
 
 /// Checks a whole number of at least 0 or a percentage.
-fn validate_amount(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_amount(object: &Value, name: &str, at: &str, causes: &mut Causes) {
     match object.get(name) {
         Some(Value::String(text)) if percentage(text).is_none() => {
             let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
@@ -129,7 +129,7 @@ fn validate_amount(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>
 }
 
 /// Checks that a percentage is at most 100%.
-fn validate_at_most_all(object: &Value, name: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_at_most_all(object: &Value, name: &str, at: &str, causes: &mut Causes) {
     let value = &object[name];
     if value.as_str().and_then(percentage).is_some_and(|percent| percent > 100) {
         causes.push(field::invalid(&field::child(at, name), value, "must not be greater than 100%"));
@@ -147,7 +147,7 @@ fn percentage(text: &str) -> Option<u64> {
 }
 
 /// Checks the labels and requirements of a label selector.
-fn validate_label_selector(selector: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_label_selector(selector: &Value, at: &str, causes: &mut Causes) {
     metadata::validate_labels(selector.get("matchLabels"), &field::child(at, "matchLabels"), causes);
     let at = field::child(at, "matchExpressions");
     for (index, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {
@@ -179,7 +179,7 @@ fn validate_label_selector(selector: &Value, at: &str, causes: &mut Vec<Cause>) 
     }
 }
 
-fn push_invalid(causes: &mut Vec<Cause>, path: &str, value: &str, errors: Vec<String>) {
+fn push_invalid(causes: &mut Causes, path: &str, value: &str, errors: Vec<String>) {
     causes.extend(errors.into_iter().map(|detail| field::invalid(path, &Value::from(value), &detail)));
 }
 

@@ -9,9 +9,9 @@ use super::{
     validate_port_number, validate_port_number_or_name,
 };
 use crate::schema::{field, names};
-use crate::status::Cause;
+use crate::status::Causes;
 
-pub(super) fn validate_ingress(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_ingress(spec: &Value, causes: &mut Causes) {
     let rules = items(&spec["rules"]);
     if rules.is_empty() && !has(spec, "defaultBackend") {
         let detail = "either `defaultBackend` or `rules` must be specified";
@@ -44,7 +44,7 @@ pub(super) fn validate_ingress(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_host(host: &str, at: &str, causes: &mut Vec<Cause>) {
+fn validate_host(host: &str, at: &str, causes: &mut Causes) {
     if host.is_empty() {
         return;
     }
@@ -56,7 +56,7 @@ fn validate_host(host: &str, at: &str, causes: &mut Vec<Cause>) {
     push_invalid(causes, at, host, names::host_errors(host));
 }
 
-fn validate_path(path: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_path(path: &Value, at: &str, causes: &mut Causes) {
     let type_path = field::child(at, "pathType");
     let value = text(path, "path");
     let mut refuse =
@@ -87,7 +87,7 @@ fn validate_path(path: &Value, at: &str, causes: &mut Vec<Cause>) {
     validate_backend(&path["backend"], &field::child(at, "backend"), causes);
 }
 
-fn validate_backend(backend: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_backend(backend: &Value, at: &str, causes: &mut Causes) {
     let nothing = Value::from("");
     match (has(backend, "resource"), has(backend, "service")) {
         (true, true) => {
@@ -109,7 +109,7 @@ fn validate_backend(backend: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_service_backend(service: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_service_backend(service: &Value, at: &str, causes: &mut Causes) {
     let (path, name) = (field::child(at, "service.name"), text(service, "name"));
     if name.is_empty() {
         causes.push(field::required(&path, ""));
@@ -137,7 +137,7 @@ fn validate_service_backend(service: &Value, at: &str, causes: &mut Vec<Cause>) 
     }
 }
 
-pub(super) fn validate_ingress_class(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_ingress_class(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     const PATH: &str = "spec.controller";
     let controller = text(spec, "controller");
     match controller.split_once('/') {
@@ -155,7 +155,7 @@ pub(super) fn validate_ingress_class(spec: &Value, old: Option<&Value>, causes: 
     }
 }
 
-pub(super) fn validate_policy(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_policy(spec: &Value, causes: &mut Causes) {
     validate_label_selector(&spec["podSelector"], "spec.podSelector", causes);
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         let at = field::child("spec", direction);
@@ -181,7 +181,7 @@ pub(super) fn validate_policy(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_policy_port(port: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_policy_port(port: &Value, at: &str, causes: &mut Causes) {
     validate_one_of(port, "protocol", at, &["TCP", "UDP", "SCTP"], causes);
     validate_port_number_or_name(port, "port", at, causes);
     let Some(end) = port["endPort"].as_i64() else { return };
@@ -199,7 +199,7 @@ fn validate_policy_port(port: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_peer(peer: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_peer(peer: &Value, at: &str, causes: &mut Causes) {
     let selectors = ["podSelector", "namespaceSelector"];
     for selector in selectors {
         validate_label_selector(&peer[selector], &field::child(at, selector), causes);
@@ -215,7 +215,7 @@ fn validate_peer(peer: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_block(block: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_block(block: &Value, at: &str, causes: &mut Causes) {
     const DETAIL: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let (path, cidr) = (field::child(at, "cidr"), text(block, "cidr"));
     if cidr.is_empty() {

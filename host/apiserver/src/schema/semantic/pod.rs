@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::{container, items, names, push_invalid, text, validate_one_of, volume};
 use crate::schema::field;
-use crate::status::Cause;
+use crate::status::Causes;
 
 const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// Checks the specification at `path`. An absent one is not checked.
-pub(super) fn validate_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn validate_spec(spec: &Value, path: &str, causes: &mut Causes) {
     if !spec.is_object() {
         return;
     }
@@ -40,7 +40,7 @@ pub(super) fn validate_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     validate_tolerations(&spec["tolerations"], &field::child(path, "tolerations"), causes);
 }
 
-fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Causes) {
     for (index, toleration) in items(tolerations).iter().enumerate() {
         let at = field::index(path, index);
         let [key, operator, effect, value] =
@@ -80,7 +80,7 @@ fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Vec<Cause>
 }
 
 /// Checks the taints in the specification of a Node. Their path is that of kube-apiserver.
-pub(super) fn validate_taints(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_taints(spec: &Value, causes: &mut Causes) {
     let mut found: Vec<(&str, &str)> = Vec::new();
     for (index, taint) in items(&spec["taints"]).iter().enumerate() {
         let at = field::index("metadata.taints", index);

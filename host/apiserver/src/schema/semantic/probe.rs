@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::{has, items, text, validate_non_negative, validate_port_number_or_name};
 use crate::schema::field;
-use crate::status::Cause;
+use crate::status::Causes;
 
 /// Checks the probes of the container at `at`.
-pub(super) fn validate_all(container: &Value, at: &str, causes: &mut Vec<Cause>) {
+pub(super) fn validate_all(container: &Value, at: &str, causes: &mut Causes) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let (probe, at) = (&container[name], field::child(at, name));
         if !probe.is_object() {
@@ -26,7 +26,7 @@ pub(super) fn validate_all(container: &Value, at: &str, causes: &mut Vec<Cause>)
     }
 }
 
-fn validate_handler(probe: &Value, at: &str, causes: &mut Vec<Cause>) {
+fn validate_handler(probe: &Value, at: &str, causes: &mut Causes) {
     let mut found = false;
     for handler in ["exec", "httpGet", "tcpSocket", "grpc"].into_iter().filter(|name| has(probe, name)) {
         let (value, at) = (&probe[handler], field::child(at, handler));

@@ -7,9 +7,9 @@ use super::{
     validate_port_number_or_name,
 };
 use crate::schema::field;
-use crate::status::Cause;
+use crate::status::Causes;
 
-pub(super) fn validate_spec(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_spec(spec: &Value, causes: &mut Causes) {
     let kind = text(spec, "type");
     let ports = items(&spec["ports"]);
     let is_headless = text(spec, "clusterIP") == "None";
@@ -49,7 +49,7 @@ fn validate_port<'a>(
     is_name_required: bool,
     at: &str,
     port_names: &mut Vec<&'a str>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let (path, name) = (field::child(at, "name"), text(port, "name"));
     if !name.is_empty() {
@@ -67,7 +67,7 @@ fn validate_port<'a>(
 }
 
 /// Checks that no two ports have the same protocol and number, or the same protocol and node port.
-fn validate_unique_ports(ports: &[Value], causes: &mut Vec<Cause>) {
+fn validate_unique_ports(ports: &[Value], causes: &mut Causes) {
     let mut found: Vec<(&str, i64)> = Vec::new();
     let mut found_on_node: Vec<(&str, i64)> = Vec::new();
     for (index, port) in ports.iter().enumerate() {

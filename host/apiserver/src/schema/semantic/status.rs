@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{IP_ADDRESS, NOT_NEGATIVE, entries, items, quantity, text, validate_non_negative};
 use crate::schema::builtin::BuiltinKind;
 use crate::schema::field;
-use crate::status::Cause;
+use crate::status::Causes;
 
 /// Checks the status of an updated object, which differs from that of `old`.
-pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut Causes) {
     let status = new.get("status").unwrap_or(&Value::Null);
     match (kind.group, kind.kind) {
         ("apps", "Deployment") => {
@@ -74,14 +74,14 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
     }
 }
 
-fn validate_counts(status: &Value, names: &[&str], causes: &mut Vec<Cause>) {
+fn validate_counts(status: &Value, names: &[&str], causes: &mut Causes) {
     for name in names {
         validate_non_negative(status, name, "status", causes);
     }
 }
 
 /// Checks that no count of Pods is greater than that of all of them.
-fn validate_replicas(status: &Value, names: &[&str], causes: &mut Vec<Cause>) {
+fn validate_replicas(status: &Value, names: &[&str], causes: &mut Causes) {
     let all = count(status, "replicas");
     for name in names.iter().filter(|name| count(status, name) > all) {
         let value = count(status, name).into();
@@ -91,7 +91,7 @@ fn validate_replicas(status: &Value, names: &[&str], causes: &mut Vec<Cause>) {
 }
 
 /// Checks that not more Pods are available than ready; `ready` is the name of that count in the message.
-fn validate_available(status: &Value, ready: &str, causes: &mut Vec<Cause>) {
+fn validate_available(status: &Value, ready: &str, causes: &mut Causes) {
     let available = count(status, "availableReplicas");
     if available > count(status, "readyReplicas") {
         let detail = format!("cannot be greater than {ready}");
@@ -103,7 +103,7 @@ fn count(status: &Value, name: &str) -> i64 {
     status[name].as_i64().unwrap_or(0)
 }
 
-fn validate_pod(status: &Value, causes: &mut Vec<Cause>) {
+fn validate_pod(status: &Value, causes: &mut Causes) {
     for list in ["podIPs", "hostIPs"] {
         let path = field::child("status", list);
         // The single address stands for the list if that is absent.
@@ -123,7 +123,7 @@ fn validate_pod(status: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_load_balancer(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
+fn validate_load_balancer(new: &Value, old: &Value, causes: &mut Causes) {
     const PATH: &str = "status.loadBalancer.ingress";
     let ingress = new.pointer("/status/loadBalancer/ingress").unwrap_or(&Value::Null);
     let kind = new.pointer("/spec/type").and_then(Value::as_str).unwrap_or_default();
@@ -140,7 +140,7 @@ fn validate_load_balancer(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_ip(address: &str, path: &str, causes: &mut Vec<Cause>) {
+fn validate_ip(address: &str, path: &str, causes: &mut Causes) {
     if address.parse::<IpAddr>().is_err() {
         causes.push(field::invalid(path, &Value::from(address), IP_ADDRESS));
     }

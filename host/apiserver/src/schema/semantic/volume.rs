@@ -6,7 +6,7 @@ use super::{
     entries, has, items, names, push_invalid, quantity, text, validate_label_selector, validate_one_of,
 };
 use crate::schema::field;
-use crate::status::Cause;
+use crate::status::Causes;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
@@ -72,7 +72,7 @@ const PERSISTENT_SOURCES: [&str; 22] = [
 ];
 
 /// Checks the volumes of a Pod. Returns their names.
-pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'a str> {
+pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut Causes) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for (index, volume) in items(volumes).iter().enumerate() {
         let at = field::index(path, index);
@@ -98,7 +98,7 @@ fn validate_source(
     at: &str,
     sources: impl Iterator<Item = &'static str>,
     missing: &str,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let mut present = sources.filter(|source| has(volume, source));
     if present.next().is_none() {
@@ -109,7 +109,7 @@ fn validate_source(
     }
 }
 
-pub(super) fn validate_persistent_volume(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_persistent_volume(spec: &Value, causes: &mut Causes) {
     if items(&spec["accessModes"]).is_empty() {
         causes.push(field::required("spec.accessModes", ""));
     }
@@ -129,7 +129,7 @@ pub(super) fn validate_persistent_volume(spec: &Value, causes: &mut Vec<Cause>) 
     validate_one_of(spec, "volumeMode", "spec", &["Block", "Filesystem"], causes);
 }
 
-pub(super) fn validate_claim(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_claim(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     if items(&spec["accessModes"]).is_empty() {
         causes.push(field::required("spec.accessModes", "at least 1 access mode is required"));
     }
@@ -166,7 +166,7 @@ fn fixed_part(spec: &Value) -> Value {
     spec
 }
 
-fn validate_access_modes(spec: &Value, causes: &mut Vec<Cause>) {
+fn validate_access_modes(spec: &Value, causes: &mut Causes) {
     const ONE_POD: &str = "ReadWriteOncePod";
     let modes = items(&spec["accessModes"]);
     for mode in modes.iter().filter(|mode| !ACCESS_MODES.iter().any(|known| mode == known)) {
@@ -178,13 +178,13 @@ fn validate_access_modes(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_positive(amount: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_positive(amount: &Value, path: &str, causes: &mut Causes) {
     if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) {
         causes.push(field::invalid(path, amount, "must be greater than zero"));
     }
 }
 
-pub(super) fn validate_storage_class(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_storage_class(new: &Value, old: Option<&Value>, causes: &mut Causes) {
     let provisioner = text(new, "provisioner");
     if provisioner.is_empty() {
         causes.push(field::required("provisioner", ""));

@@ -8,7 +8,7 @@ use super::{
     validate_non_negative, validate_one_of,
 };
 use crate::schema::{cron, field};
-use crate::status::Cause;
+use crate::status::{Cause, Causes};
 
 const TEMPLATE: &str = "spec.template";
 
@@ -23,7 +23,7 @@ const MUTABLE_OF_STATEFUL_SET: [&str; 7] = [
     "minReadySeconds",
 ];
 
-pub(super) fn validate_deployment(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_deployment(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     validate_non_negative(spec, "replicas", "spec", causes);
     validate_selector_and_template(spec, "deployment", causes);
     validate_strategy(&spec["strategy"], causes);
@@ -39,7 +39,7 @@ pub(super) fn validate_deployment(spec: &Value, old: Option<&Value>, causes: &mu
     validate_unchanged(spec, old, "selector", causes);
 }
 
-fn validate_strategy(strategy: &Value, causes: &mut Vec<Cause>) {
+fn validate_strategy(strategy: &Value, causes: &mut Causes) {
     const PATH: &str = "spec.strategy.rollingUpdate";
     let update = &strategy["rollingUpdate"];
     match text(strategy, "type") {
@@ -65,14 +65,14 @@ fn validate_strategy(strategy: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(super) fn validate_replica_set(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_replica_set(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     validate_non_negative(spec, "replicas", "spec", causes);
     validate_non_negative(spec, "minReadySeconds", "spec", causes);
     validate_selector_and_template(spec, "deployment", causes);
     validate_unchanged(spec, old, "selector", causes);
 }
 
-pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     let policy = &spec["podManagementPolicy"];
     match policy.as_str() {
         Some("") => causes.push(field::required("spec.podManagementPolicy", "")),
@@ -104,7 +104,7 @@ pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &
     }
 }
 
-pub(super) fn validate_daemon_set(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_daemon_set(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     validate_selector_and_template(spec, "daemonset", causes);
     validate_non_negative(spec, "minReadySeconds", "spec", causes);
     validate_non_negative(spec, "revisionHistoryLimit", "spec", causes);
@@ -112,7 +112,7 @@ pub(super) fn validate_daemon_set(spec: &Value, old: Option<&Value>, causes: &mu
 }
 
 /// Checks the selector and the template of a kind with a label selector; `kind` is its name in messages.
-fn validate_selector_and_template(spec: &Value, kind: &str, causes: &mut Vec<Cause>) {
+fn validate_selector_and_template(spec: &Value, kind: &str, causes: &mut Causes) {
     const PATH: &str = "spec.selector";
     let selector = spec.get("selector").filter(|selector| selector.is_object());
     let is_empty = |selector: &Value| {
@@ -159,7 +159,7 @@ fn unmatched_labels(labels: &Value) -> Cause {
 }
 
 /// Checks the template of Pods that are replaced when they end.
-fn validate_template_of_replicas(template: &Value, causes: &mut Vec<Cause>) {
+fn validate_template_of_replicas(template: &Value, causes: &mut Causes) {
     validate_template(template, TEMPLATE, causes);
     let spec = &template["spec"];
     let policy = text(spec, "restartPolicy");
@@ -173,7 +173,7 @@ fn validate_template_of_replicas(template: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_template(template: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_template(template: &Value, path: &str, causes: &mut Causes) {
     if let Some(meta) = template.get("metadata").and_then(Value::as_object) {
         metadata::validate_labels_and_annotations(meta, path, causes);
     }
@@ -181,7 +181,7 @@ fn validate_template(template: &Value, path: &str, causes: &mut Vec<Cause>) {
 }
 
 /// Checks that an update does not change a field of the specification.
-fn validate_unchanged(spec: &Value, old: Option<&Value>, name: &str, causes: &mut Vec<Cause>) {
+fn validate_unchanged(spec: &Value, old: Option<&Value>, name: &str, causes: &mut Causes) {
     if let Some(before) = old.and_then(|old| old.pointer("/spec")?.get(name))
         && spec.get(name) != Some(before)
     {
@@ -190,7 +190,7 @@ fn validate_unchanged(spec: &Value, old: Option<&Value>, name: &str, causes: &mu
     }
 }
 
-pub(super) fn validate_replication_controller(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn validate_replication_controller(spec: &Value, causes: &mut Causes) {
     validate_non_negative(spec, "minReadySeconds", "spec", causes);
     let selector = spec.get("selector").and_then(Value::as_object).filter(|selector| !selector.is_empty());
     if selector.is_none() {
@@ -209,7 +209,7 @@ pub(super) fn validate_replication_controller(spec: &Value, causes: &mut Vec<Cau
     validate_template_of_replicas(template, causes);
 }
 
-pub(super) fn validate_job(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_job(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     validate_job_spec(spec, "spec", causes);
     match spec.get("selector").filter(|selector| selector.is_object()) {
         None => causes.push(field::required("spec.selector", "")),
@@ -233,7 +233,7 @@ pub(super) fn validate_job(spec: &Value, old: Option<&Value>, causes: &mut Vec<C
     }
 }
 
-fn validate_job_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn validate_job_spec(spec: &Value, path: &str, causes: &mut Causes) {
     for name in
         ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
     {
@@ -248,7 +248,7 @@ fn validate_job_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(super) fn validate_cron_job(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+pub(super) fn validate_cron_job(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     let before = |name: &str| old.and_then(|old| old.pointer("/spec")?.get(name)).and_then(Value::as_str);
     validate_schedule(text(spec, "schedule"), before("schedule").unwrap_or_default(), causes);
     validate_non_negative(spec, "startingDeadlineSeconds", "spec", causes);
@@ -264,7 +264,7 @@ pub(super) fn validate_cron_job(spec: &Value, old: Option<&Value>, causes: &mut 
     validate_non_negative(spec, "failedJobsHistoryLimit", "spec", causes);
 }
 
-fn validate_schedule(schedule: &str, before: &str, causes: &mut Vec<Cause>) {
+fn validate_schedule(schedule: &str, before: &str, causes: &mut Causes) {
     const PATH: &str = "spec.schedule";
     let has_time_zone = schedule.contains("TZ");
     if schedule.is_empty() {
@@ -277,7 +277,7 @@ fn validate_schedule(schedule: &str, before: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn validate_time_zone(zone: &str, causes: &mut Vec<Cause>) {
+fn validate_time_zone(zone: &str, causes: &mut Causes) {
     const PATH: &str = "spec.timeZone";
     let detail = if zone.is_empty() {
         "timeZone must be nil or non-empty string".to_owned()

@@ -26,6 +26,29 @@ fn wrong_types_and_numbers_out_of_range_have_kubernetes_messages() {
     assert!(errors(&schema, &object(&json!({"replicas": 3})), None).is_empty());
 }
 
+/// Each wrong item is reported with all choices of its `enum`, and each branch of `allOf` reports it again.
+#[test]
+fn the_text_of_all_errors_together_is_bounded() {
+    let choices: Vec<_> = (0..2_000).map(|number| format!("{number:0400}")).collect();
+    let choice = json!({"type": "string", "enum": choices});
+    let schema = crd(&json!({
+        "list": {"type": "array", "items": choice},
+        "all": {"type": "string", "allOf": vec![json!({"enum": choices}); 50]},
+    }));
+    for (spec, at) in
+        [(json!({"list": vec!["wrong"; 100]}), "spec.list[0]"), (json!({"all": "wrong"}), "spec.all")]
+    {
+        let found = errors(&schema, &object(&spec), None);
+        let size: usize = found.iter().map(String::len).sum();
+        assert!(size < 2 << 20, "{at}: {} errors of {size} bytes", found.len());
+        assert!(
+            found[0].starts_with(&format!("{at}: Unsupported value: \"wrong\": supported values: ")),
+            "{at}"
+        );
+        assert!(found.last().is_some_and(|last| last.ends_with("correct these to see the others")), "{at}");
+    }
+}
+
 #[test]
 fn value_validations_of_strings_lists_and_maps_are_enforced() {
     let schema = crd(&json!({
