@@ -152,7 +152,6 @@ fn the_patterns_of_an_expression_are_bounded_together() {
     assert!(Expression::compile(&same).is_ok(), "equal patterns are compiled once");
 }
 
-/// Typical predicates stay far below the limit: this one costs a few hundred units for each of a thousand elements.
 /// With the flag `i`, every code point of a class is visited before any limit of size counts.
 #[test]
 fn the_work_to_compile_patterns_is_bounded_before_they_are_compiled() {
@@ -198,6 +197,7 @@ fn many_refused_patterns_exhaust_the_budget() {
     assert_eq!(evaluate(&compiled(&text), json!({"empty": ""})), Err(EvaluationError::Cost));
 }
 
+/// Typical predicates stay far below the limit: this one costs a few hundred units for each of a thousand elements.
 #[test]
 fn a_predicate_over_a_large_object_is_within_the_limit() {
     let items: Vec<_> =
