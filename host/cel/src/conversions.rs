@@ -8,6 +8,19 @@ use kube_cel::cel::Value;
 use crate::error::EvaluationError;
 use crate::functions::{duration, timestamp};
 
+/// Returns the type to which the function of this name converts a text; `None` for other functions.
+pub(crate) fn target_of_conversion(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "bool" => "bool",
+        "double" => "double",
+        "duration" => "google.protobuf.Duration",
+        "int" => "int",
+        "timestamp" => "google.protobuf.Timestamp",
+        "uint" => "uint",
+        _ => return None,
+    })
+}
+
 /// Converts a value by the function of this name; `None` if the library has the conversion, or there is none.
 pub(crate) fn convert(name: &str, value: &Value) -> Option<Result<Value, EvaluationError>> {
     let refused = || EvaluationError::Function(name.to_owned());
@@ -16,7 +29,9 @@ pub(crate) fn convert(name: &str, value: &Value) -> Option<Result<Value, Evaluat
         | ("bytes", Value::Bytes(_))
         | ("duration", Value::Duration(_))
         | ("timestamp", Value::Timestamp(_)) => Ok(value.clone()),
-        ("bool", Value::String(text)) => boolean(text).map(Value::Bool).ok_or_else(refused),
+        ("bool", Value::String(text)) => {
+            boolean(text).map(Value::Bool).ok_or(EvaluationError::Conversion("bool"))
+        }
         ("int", Value::Duration(duration)) => {
             duration.num_nanoseconds().map(Value::Int).ok_or(EvaluationError::Arithmetic)
         }
@@ -77,7 +92,7 @@ fn text(value: &Value) -> Option<Option<String>> {
 }
 
 /// Returns a double as `%g` of Go prints it.
-fn double(value: f64) -> String {
+pub(crate) fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }

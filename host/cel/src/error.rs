@@ -1,4 +1,5 @@
 //! The errors of expressions. Their texts never contain a value of an object, because they are logged, and the object may be a Secret.
+//! Only [`EvaluationError::cel_message`] has them: it is for whoever wrote the object.
 
 use crate::bounds::ExpressionError;
 use crate::budget::COST_LIMIT;
@@ -23,6 +24,16 @@ pub enum CompileError {
     Patterns,
 }
 
+/// A text that may come from an object. It is not shown, except in [`EvaluationError::cel_message`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(pub(crate) String);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
 /// Why an evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
@@ -37,15 +48,30 @@ pub enum EvaluationError {
     /// Contains a name from the expression.
     #[error("unknown variable {0:?}")]
     Variable(String),
-    /// A map has no such key.
+    /// A map has no such key, or a value without members is indexed. Contains the key.
     #[error("a key is not in its map")]
-    Key,
+    Key(Hidden),
     /// A map would have a key twice.
     #[error("a key is inserted into its map a second time")]
     DuplicateKey,
-    /// A list has no such position.
+    /// A list has no such position. Contains the index.
     #[error("an index is outside of its list")]
-    Index,
+    Index(Hidden),
+    /// A list is indexed by a value of this type, which is no position.
+    #[error("a value of the type {0} is no index of a list")]
+    IndexType(&'static str),
+    /// A list is indexed by a number that is not whole. Contains the number.
+    #[error("an index is not a whole number")]
+    IndexValue(Hidden),
+    /// A macro goes through the elements of a value of this type, which has none. Contains the type's name in cel-go.
+    #[error("a macro goes through the elements of a value that is neither a list nor a map")]
+    NotIterable(&'static str),
+    /// The same for a macro with two variables.
+    #[error("a macro goes through the entries of a value that is neither a list nor a map")]
+    NoRange(&'static str),
+    /// A text is not the text of a value of this type, to which it is converted.
+    #[error("a text cannot be converted to the type {0}")]
+    Conversion(&'static str),
     /// The operator does not take values of these types.
     #[error("invalid operand types for {0}")]
     Types(&'static str),
@@ -70,4 +96,25 @@ pub enum EvaluationError {
     /// The expression contains something that the interpreter does not implement.
     #[error("it contains something that this host cannot evaluate")]
     Unsupported,
+}
+
+impl EvaluationError {
+    /// Returns the message of cel-go for this error, or `None` if the error has no counterpart or another text there. It may contain a key or
+    /// an index that comes from an object, so it must not be logged.
+    pub fn cel_message(&self) -> Option<String> {
+        Some(match self {
+            Self::Member(key) | Self::Key(Hidden(key)) => format!("no such key: {key}"),
+            Self::Index(Hidden(index)) => format!("index out of bounds: {index}"),
+            Self::IndexType(name) => format!("unsupported index type '{name}' in list"),
+            Self::IndexValue(Hidden(value)) => format!("unsupported index value {value} in list"),
+            Self::NotIterable(name) => format!("got 'types.{name}', expected iterable type"),
+            Self::NoRange(name) => format!("unsupported comprehension range type: types.{name}"),
+            Self::Conversion(name) => format!("type conversion error from 'string' to '{name}'"),
+            Self::Types(_) => "no such overload".to_owned(),
+            Self::Arithmetic => "integer overflow".to_owned(),
+            Self::Division => "division by zero".to_owned(),
+            Self::Remainder => "modulus by zero".to_owned(),
+            _ => return None,
+        })
+    }
 }

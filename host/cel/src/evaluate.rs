@@ -19,7 +19,7 @@ use crate::functions::{self, Patterns};
 use crate::host_functions::HostFunctions;
 use crate::macros::BindingMacro;
 use crate::syntax::{is_name, qualified_name};
-use crate::type_values::type_named;
+use crate::type_values::{go_name_of_type, type_named};
 use crate::values::{
     add, arithmetic, compare, contains, equal, from_key, index_value, optional, optional_index, owned_key,
     sorted_keys, to_optional,
@@ -33,6 +33,17 @@ pub(crate) struct Evaluation<'e> {
     patterns: &'e Patterns,
     /// The functions beside those of the library.
     functions: &'e dyn HostFunctions,
+    selection: Selection,
+}
+
+/// What a selection from a value without members, such as null, is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// The error of cel-go.
+    #[default]
+    Strict,
+    /// False.
+    FalseWithoutMembers,
 }
 
 pub(crate) type EvaluationResult = Result<Value, EvaluationError>;
@@ -44,7 +55,12 @@ impl<'e> Evaluation<'e> {
         functions: &'e dyn HostFunctions,
         budget: &'e mut Budget,
     ) -> Self {
-        Self { variables, budget, patterns, functions }
+        Self { variables, budget, patterns, functions, selection: Selection::default() }
+    }
+
+    /// Sets what a selection from a value without members is.
+    pub(crate) fn with_selection(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// Returns the expression's value. Recurses as deeply as the expression is nested, which was limited before it was parsed.
@@ -105,8 +121,8 @@ impl<'e> Evaluation<'e> {
         Ok(Value::List(Arc::new(elements)))
     }
 
-    /// Looks up a member. A selection from an optional selects from its value, and the result is an optional.
-    /// As in the library, a selection from a value that is not a map is false rather than an error.
+    /// Looks up a member. A selection from an optional selects from its value, and the result is an optional. As in cel-go, a value that is
+    /// neither a map nor a list is like an empty map.
     fn select(&mut self, select: &'e SelectExpr) -> EvaluationResult {
         let operand = match self.evaluate(&select.operand) {
             Ok(operand) => operand,
@@ -117,7 +133,13 @@ impl<'e> Evaluation<'e> {
             let found = self.optional_member(&operand, &select.field)?;
             return Ok(if select.test { Value::Bool(found.is_some()) } else { to_optional(found) });
         }
-        let Value::Map(map) = operand else { return Ok(Value::Bool(false)) };
+        let map = match operand {
+            Value::Map(map) => map,
+            _ if self.selection == Selection::FalseWithoutMembers => return Ok(Value::Bool(false)),
+            Value::List(_) => return Err(EvaluationError::IndexType("string")),
+            _ if select.test => return Ok(Value::Bool(false)),
+            _ => return Err(EvaluationError::Member(select.field.clone())),
+        };
         // The names of fields are short, except in an expression that is made to be slow.
         self.budget.charge_elements(select.field.len() / 10)?;
         let found = map.get(&KeyRef::String(&select.field));
@@ -136,7 +158,7 @@ impl<'e> Evaluation<'e> {
         };
         Ok(match value {
             Some(Value::Map(map)) => map.get(&KeyRef::String(name)).cloned(),
-            Some(Value::List(_)) => return Err(EvaluationError::Types("a selection")),
+            Some(Value::List(_)) => return Err(EvaluationError::IndexType("string")),
             _ => None,
         })
     }
@@ -169,7 +191,7 @@ impl<'e> Evaluation<'e> {
                 sorted_keys(map, self.budget)
                     .and_then(|keys| self.iterate(macro_call, outer, keys.into_iter().map(from_key)))
             }
-            _ => Err(EvaluationError::Types("a macro over elements")),
+            other => Err(EvaluationError::NotIterable(go_name_of_type(other))),
         };
         let outcome = outcome.and_then(|()| {
             self.variables.truncate(outer + 1);

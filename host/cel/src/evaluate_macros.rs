@@ -12,6 +12,7 @@ use kube_cel::cel::objects::Map;
 use crate::error::EvaluationError;
 use crate::evaluate::{Evaluation, EvaluationResult};
 use crate::macros::{BindingMacro, MacroKind};
+use crate::type_values::go_name_of_type;
 use crate::values::{from_key, optional, owned_key, size, sorted_keys, to_optional};
 
 /// Two values for the variables of a macro: position and element of a list, or key and value of a map.
@@ -152,7 +153,7 @@ impl<'e> Evaluation<'e> {
                 let keys = sorted_keys(map, self.budget())?;
                 Ok(keys.into_iter().map(|key| (from_key(key), map.map[key].clone())).collect())
             }
-            _ => Err(EvaluationError::Types("a macro over elements")),
+            other => Err(EvaluationError::NoRange(go_name_of_type(other))),
         }
     }
 

@@ -9,7 +9,7 @@ use kube_cel::cel::{ParseErrors, Value};
 use crate::bounds;
 use crate::budget::Budget;
 use crate::error::{CompileError, EvaluationError};
-use crate::evaluate::Evaluation;
+use crate::evaluate::{Evaluation, Selection};
 use crate::functions::Patterns;
 use crate::host_functions::{BooleanFunctions, HostFunctions};
 use crate::syntax::{calls, uses_variable};
@@ -28,6 +28,7 @@ pub(crate) fn parse(text: &str) -> Option<Result<IdedExpr, ParseErrors>> {
 pub struct Expression {
     root: IdedExpr,
     patterns: Patterns,
+    selection: Selection,
 }
 
 impl Expression {
@@ -41,7 +42,13 @@ impl Expression {
             CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         })?;
         let patterns = Patterns::of(&calls(&root))?;
-        Ok(Self { root, patterns })
+        Ok(Self { root, patterns, selection: Selection::Strict })
+    }
+
+    /// Sets what a selection from a value without members is. The default is the error of cel-go.
+    #[must_use]
+    pub fn with_selection(self, selection: Selection) -> Self {
+        Self { selection, ..self }
     }
 
     /// Returns an upper bound of the bytes that the compiled patterns of the expression take. The work to compile them counts, too, as for
@@ -83,7 +90,9 @@ impl Expression {
         functions: &dyn HostFunctions,
         budget: &mut Budget,
     ) -> Result<Value, EvaluationError> {
-        Evaluation::new(variables, &self.patterns, functions, budget).evaluate(self.root())
+        Evaluation::new(variables, &self.patterns, functions, budget)
+            .with_selection(self.selection)
+            .evaluate(self.root())
     }
 }
 

@@ -12,7 +12,7 @@ use kube_cel::cel::{Context, ExecutionError, Value};
 use regex::{Regex, RegexBuilder};
 
 use crate::budget::Budget;
-use crate::conversions::{convert, format_arguments};
+use crate::conversions::{convert, format_arguments, target_of_conversion};
 use crate::error::{CompileError, EvaluationError};
 use crate::pattern_work::pattern_work;
 use crate::type_values::type_of;
@@ -300,7 +300,12 @@ pub(crate) fn call(
         let values = Value::List(Arc::new(format_arguments(format, values)));
         return library(name, target.map(Receiver::Value), vec![values]).ok_or_else(argument_error);
     }
-    library(name, target.map(Receiver::Value), arguments).ok_or_else(argument_error)
+    let conversion = match receiver {
+        Value::String(_) if target.is_none() && rest.is_empty() => target_of_conversion(name),
+        _ => None,
+    };
+    let failed = || conversion.map_or_else(argument_error, EvaluationError::Conversion);
+    library(name, target.map(Receiver::Value), arguments).ok_or_else(failed)
 }
 
 /// Calls a method of an optional without copying its value; `None` for unknown methods and other arguments.

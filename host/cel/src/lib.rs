@@ -24,7 +24,8 @@ mod type_values;
 mod values;
 
 pub use budget::{Budget, COST_LIMIT};
-pub use error::{CompileError, EvaluationError};
+pub use error::{CompileError, EvaluationError, Hidden};
+pub use evaluate::Selection;
 pub use expression::Expression;
 pub use functions::{MAX_PATTERNS_SIZE, base64_bytes, duration, is_missing_from_library, timestamp};
 pub use host_functions::HostFunctions;

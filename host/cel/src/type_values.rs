@@ -51,6 +51,18 @@ pub(crate) fn type_named(name: &str) -> Option<Value> {
 /// Returns the type of a value.
 pub(crate) fn type_of(value: &Value) -> Value {
     of_name(match value {
+        Value::Opaque(opaque) => match opaque.runtime_type_name() {
+            // The library has another name for it.
+            "kubernetes.Format" => "kubernetes.NamedFormat",
+            name => name,
+        },
+        other => name_of_type(other),
+    })
+}
+
+/// Returns the name of a value's type; `dyn` for those of the library of Kubernetes.
+pub(crate) fn name_of_type(value: &Value) -> &'static str {
+    match value {
         Value::Bool(_) => "bool",
         Value::Bytes(_) => "bytes",
         Value::Float(_) => "double",
@@ -62,13 +74,24 @@ pub(crate) fn type_of(value: &Value) -> Value {
         Value::Null => "null_type",
         Value::String(_) => "string",
         Value::UInt(_) => "uint",
-        Value::Opaque(opaque) => match opaque.runtime_type_name() {
-            // The library has another name for it.
-            "kubernetes.Format" => "kubernetes.NamedFormat",
-            name => name,
-        },
         _ => "dyn",
-    })
+    }
+}
+
+/// Returns the name of a value's type in Go's package `types` of cel-go.
+pub(crate) fn go_name_of_type(value: &Value) -> &'static str {
+    match value {
+        Value::Bool(_) => "Bool",
+        Value::Bytes(_) => "Bytes",
+        Value::Float(_) => "Double",
+        Value::Duration(_) => "Duration",
+        Value::Timestamp(_) => "Timestamp",
+        Value::Int(_) => "Int",
+        Value::Null => "Null",
+        Value::String(_) => "String",
+        Value::UInt(_) => "Uint",
+        _ => "Dyn",
+    }
 }
 
 fn of_name(name: &str) -> Value {

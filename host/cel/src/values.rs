@@ -8,7 +8,9 @@ use kube_cel::cel::Value;
 use kube_cel::cel::objects::{Key, KeyRef, Map, OptionalValue};
 
 use crate::budget::Budget;
-use crate::error::EvaluationError;
+use crate::conversions::double;
+use crate::error::{EvaluationError, Hidden};
+use crate::type_values::name_of_type;
 
 /// Converts JSON to a CEL value. Whole numbers become ints, as in Kubernetes.
 pub fn from_json(json: serde_json::Value) -> Value {
@@ -154,19 +156,45 @@ pub(crate) fn index_value(
     match container {
         Value::List(list) => {
             let position = match index {
-                Value::Int(position) => usize::try_from(*position).map_err(|_| EvaluationError::Index)?,
-                Value::UInt(position) => usize::try_from(*position).map_err(|_| EvaluationError::Index)?,
+                Value::Int(position) => usize::try_from(*position).ok(),
+                Value::UInt(position) => usize::try_from(*position).ok(),
                 // As in cel-go, a whole number of this type is a position, too.
-                Value::Float(position) if position.fract() == 0.0 && *position >= 0.0 => *position as usize,
-                _ => return Err(EvaluationError::Types("an index")),
+                Value::Float(position) if position.fract() == 0.0 => {
+                    (*position >= 0.0).then_some(*position as usize)
+                }
+                Value::Float(position) => return Err(EvaluationError::IndexValue(Hidden(double(*position)))),
+                other => return Err(EvaluationError::IndexType(name_of_type(other))),
             };
-            list.get(position).cloned().ok_or(EvaluationError::Index)
+            position.and_then(|position| list.get(position).cloned()).ok_or_else(|| {
+                EvaluationError::Index(Hidden(key_text(index)))
+            })
         }
         Value::Map(map) => {
-            let key = key(index, budget)?;
-            map.get(&key).cloned().ok_or(EvaluationError::Key)
+            let found = match key(index, budget) {
+                Ok(key) => map.get(&key).cloned(),
+                // No key is a fraction.
+                Err(EvaluationError::Types(_)) if matches!(index, Value::Float(_)) => None,
+                Err(error) => return Err(error),
+            };
+            found.ok_or_else(|| EvaluationError::Key(Hidden(key_text(index))))
         }
-        _ => Err(EvaluationError::Types("an index")),
+        // As in cel-go, such a value is like an empty map.
+        _ => {
+            key(index, budget)?;
+            Err(EvaluationError::Key(Hidden(key_text(index))))
+        }
+    }
+}
+
+/// Returns the text of a key or an index for an error. A key that is a text was charged before.
+fn key_text(key: &Value) -> String {
+    match key {
+        Value::String(text) => text.to_string(),
+        Value::Int(int) => int.to_string(),
+        Value::UInt(uint) => uint.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::Float(number) => double(*number),
+        _ => String::new(),
     }
 }
 
@@ -189,11 +217,7 @@ pub(crate) fn optional_index(
     }
     match index_value(container, index, budget) {
         Ok(value) => Ok(Some(value)),
-        Err(EvaluationError::Index | EvaluationError::Key) => Ok(None),
-        // No key is a fraction.
-        Err(EvaluationError::Types(_)) if matches!((container, index), (Value::Map(_), Value::Float(_))) => {
-            Ok(None)
-        }
+        Err(EvaluationError::Index(_) | EvaluationError::Key(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -21,6 +21,9 @@ struct Record {
     value: String,
     #[serde(default)]
     fails: bool,
+    /// The message of the failure, if it is recorded.
+    #[serde(default)]
+    error: String,
 }
 
 /// No objects.
@@ -130,5 +133,27 @@ fn values_are_those_of_cel_go() {
         }
     }
     assert!(compared > 600, "{compared}");
+    assert!(different.is_empty(), "{} of {compared}:\n{}", different.len(), different.join("\n"));
+}
+
+#[test]
+fn messages_of_failures_are_those_of_cel_go() {
+    let mut compared = 0;
+    let mut different = Vec::new();
+    for record in records().filter(|record| !record.error.is_empty()) {
+        let expression = Expression::compile(&record.expression).expect(&record.expression);
+        let found = evaluated(&expression).map_err(|error| error.cel_message());
+        compared += 1;
+        // cel-go adds the name of the operator to some of these messages.
+        let is_same = match &found {
+            Err(Some(message)) if message == "no such overload" => record.error.starts_with(message),
+            Err(Some(message)) => *message == record.error,
+            _ => false,
+        };
+        if !is_same {
+            different.push(format!("{}\n  {found:?}\n  {:?}", record.expression, record.error));
+        }
+    }
+    assert!(compared > 100, "{compared}");
     assert!(different.is_empty(), "{} of {compared}:\n{}", different.len(), different.join("\n"));
 }

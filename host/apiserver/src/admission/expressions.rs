@@ -154,9 +154,7 @@ impl Inputs {
                  call cost exceeds limit"
                     .to_owned(),
             ),
-            // Kubernetes' text.
-            EvaluationError::Member(name) => Failure::Error(format!("no such key: {name}")),
-            other => Failure::Error(other.to_string()),
+            other => Failure::Error(other.cel_message().unwrap_or_else(|| other.to_string())),
         })
     }
 }

@@ -3,6 +3,7 @@
 mod cost;
 mod kubernetes;
 mod library;
+mod selections;
 mod stack;
 
 use serde_json::json;
@@ -26,6 +27,11 @@ fn evaluate(expression: &Expression, object: serde_json::Value) -> Result<Value,
 
 fn ours(text: &str) -> Result<Value, EvaluationError> {
     evaluate(&compiled(text), sample())
+}
+
+/// Evaluates as the library does, for which a selection from a value without members is false.
+fn ours_as_library(text: &str) -> Result<Value, EvaluationError> {
+    evaluate(&compiled(text).with_selection(Selection::FalseWithoutMembers), sample())
 }
 
 /// Returns the units that an evaluation costs.

@@ -96,6 +96,25 @@ func wellTyped() (all []string) {
 	return all
 }
 
+// failing returns expressions whose selections and indexes fail, with those that do not: each kind of value by each kind of index.
+func failing() (all []string) {
+	values := []string{"null", "'text'", "1", "2u", "1.5", "true", "b'x'", "[1, 2]", "{'a': 1}", "{1: 2}", "{}", "duration('1s')", "{'a': null}.a", "{'b': [1]}.b"}
+	for _, value := range values {
+		for _, use := range []string{".a", ".x", ".x.y", "['x']", "[0]", "[7]", "[-1]", "[3u]", "[1.5]", "[true]", "[dyn('x')]", "[dyn(5)]", ".all(x, true)",
+			".map(x, x).size()", ".exists(i, x, true)", ".?x.hasValue()", "[?0].hasValue()", "[?'x'].hasValue()"} {
+			all = append(all, fmt.Sprintf("dyn(%s)%s", value, use))
+		}
+		for _, call := range []string{"has(dyn(%s).a)", "has(dyn(%s).x)", "!dyn(%s).x", "dyn(%s) && true", "dyn(%s) ? 1 : 2", "'x' in dyn(%s)", "dyn(%s).x || true",
+			"has({'a': dyn(%s)}.a.b)", "{'a': dyn(%s)}.a.b", "optional.of(dyn(%s)).x.hasValue()"} {
+			all = append(all, fmt.Sprintf(call, value))
+		}
+	}
+	for _, function := range []string{"int", "uint", "double", "bool", "duration", "timestamp"} {
+		all = append(all, function+"(self.a)")
+	}
+	return all
+}
+
 // Record is a line of the output.
 type Record struct {
 	Expression string `json:"expression"`
@@ -107,6 +126,8 @@ type Record struct {
 	Value string `json:"value,omitempty"`
 	// Fails is whether the evaluation fails.
 	Fails bool `json:"fails,omitempty"`
+	// Error is the message of the failure, of the expressions of failing.
+	Error string `json:"error,omitempty"`
 }
 
 // Unknown types have a number that depends on cel-go's steps.
@@ -137,7 +158,7 @@ func describe(env *cel.Env, text string) (record *Record) {
 		"object": map[string]any{"b": int64(2)}, "self": map[string]any{"a": "text"}, "tags": []string{"a", "b"}, "count": 3,
 	})
 	if err != nil {
-		record.Fails = true
+		record.Fails, record.Error = true, err.Error()
 		return record
 	}
 	record.Value = valueText(value)
@@ -174,8 +195,12 @@ func main() {
 			texts = append(texts, text)
 		}
 	}
-	for _, text := range texts {
+	withMessages := len(texts)
+	for index, text := range append(texts, failing()...) {
 		if record := describe(set.StoredExpressionsEnv(), text); record != nil {
+			if index < withMessages {
+				record.Error = ""
+			}
 			if err := out.Encode(record); err != nil {
 				fmt.Fprintln(os.Stderr, "write:", err)
 				os.Exit(1)

@@ -11,7 +11,7 @@ use pilothouse_cel::ast::{CallExpr, Expr, LiteralValue};
 use pilothouse_cel::check::{Type, check_condition, check_count};
 use pilothouse_cel::syntax::{calls, first_unknown, has_struct, is_in_namespace, is_name};
 use pilothouse_cel::{
-    Budget, EvaluationError, Expression, HostFunctions, Value, from_json, is_missing_from_library,
+    Budget, EvaluationError, Expression, HostFunctions, Selection, Value, from_json, is_missing_from_library,
 };
 use pilothouse_model::ResourceType;
 use pilothouse_yaml::suggestion;
@@ -106,6 +106,8 @@ impl Program {
     pub fn compile(text: &str, variables: &[&str], kinds: &Arc<Kinds>) -> Result<Self, String> {
         let located = |problem: String| format!("the expression {}: {problem}", quoted(text.trim()));
         let expression = Expression::compile(text).map_err(|error| located(error.to_string()))?;
+        // So that conditions about an object that does not exist are false.
+        let expression = expression.with_selection(Selection::FalseWithoutMembers);
         let root = expression.root();
         if let Some(name) = first_unknown(root, &mut variables.to_vec()) {
             let remedy = suggestion(name, variables.iter().copied()).map_or_else(

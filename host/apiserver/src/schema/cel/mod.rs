@@ -343,7 +343,7 @@ impl Evaluation<'_> {
                     self.report(field::invalid(at, &type_name, &detail))?;
                     continue;
                 }
-                Err(Stop::Failed(error)) => runtime_error(&error),
+                Err(Stop::Failed(error)) => error.cel_message().unwrap_or_else(|| error.to_string()),
                 Err(stop) => {
                     self.causes.push(field::invalid(at, &type_name, &stop.detail(rule.name())));
                     return Err(CostExceeded);
@@ -430,19 +430,6 @@ enum Stop {
     RuleCost,
     /// All evaluations for the object exceeded [`OBJECT_COST_LIMIT`].
     ObjectCost,
-}
-
-/// Returns the text of cel-go for an error, without the value of a key or an index.
-fn runtime_error(error: &EvaluationError) -> String {
-    match error {
-        EvaluationError::Member(name) => format!("no such key: {name}"),
-        EvaluationError::Key => "no such key".to_owned(),
-        EvaluationError::Index => "index out of bounds".to_owned(),
-        EvaluationError::Division => "division by zero".to_owned(),
-        EvaluationError::Remainder => "modulus by zero".to_owned(),
-        EvaluationError::Arithmetic => "integer overflow".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 impl Stop {

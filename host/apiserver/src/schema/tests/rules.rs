@@ -129,8 +129,8 @@ fn runtime_errors_of_rules_have_the_texts_of_kubernetes() {
     };
     for (rule, problem) in [
         ("self.missing == 1", "no such key: missing"),
-        ("self.map['b'] == 1", "no such key"),
-        ("self.list[3] == 1", "index out of bounds"),
+        ("self.map['b'] == 1", "no such key: b"),
+        ("self.list[3] == 1", "index out of bounds: 3"),
         ("1 / self.n == 1", "division by zero"),
         ("1 % self.n == 1", "modulus by zero"),
         ("9223372036854775807 + self.list[0] == 1", "integer overflow"),
