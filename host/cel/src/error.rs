@@ -90,6 +90,9 @@ pub enum EvaluationError {
     /// The pattern of this function is unusable.
     #[error("the pattern of {0}() is not a regular expression, or is too large")]
     Pattern(String),
+    /// A function of the caller failed. Contains its message.
+    #[error("a function failed")]
+    Host(Hidden),
     /// A value of the object nests too deeply to be converted.
     #[error("a value that it reads is nested too deeply")]
     Depth,
@@ -99,6 +102,11 @@ pub enum EvaluationError {
 }
 
 impl EvaluationError {
+    /// Returns the error of a function of the caller.
+    pub fn of_host(message: impl Into<String>) -> Self {
+        Self::Host(Hidden(message.into()))
+    }
+
     /// Returns the message of cel-go for this error, or `None` if the error has no counterpart or another text there. It may contain a key or
     /// an index that comes from an object, so it must not be logged.
     pub fn cel_message(&self) -> Option<String> {
@@ -110,6 +118,7 @@ impl EvaluationError {
             Self::NotIterable(name) => format!("got 'types.{name}', expected iterable type"),
             Self::NoRange(name) => format!("unsupported comprehension range type: types.{name}"),
             Self::Conversion(name) => format!("type conversion error from 'string' to '{name}'"),
+            Self::Host(Hidden(message)) => message.clone(),
             Self::Types(_) => "no such overload".to_owned(),
             Self::Arithmetic => "integer overflow".to_owned(),
             Self::Division => "division by zero".to_owned(),

@@ -3,13 +3,13 @@
 //! The library's own interpreter can be neither metered nor stopped, and copies a value at each step of a path. This one shares values,
 //! charges each operation before it runs, and uses the library for functions only (docs/decisions/0013-metered-expressions.md).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use kube_cel::cel::Value;
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr,
-    operators,
+    StructExpr, operators,
 };
 use kube_cel::cel::objects::{KeyRef, Map};
 
@@ -18,6 +18,7 @@ use crate::error::EvaluationError;
 use crate::functions::{self, Patterns};
 use crate::host_functions::HostFunctions;
 use crate::macros::BindingMacro;
+use crate::objects::ObjectValue;
 use crate::syntax::{is_name, qualified_name};
 use crate::type_values::{go_name_of_type, type_named};
 use crate::values::{
@@ -33,7 +34,16 @@ pub(crate) struct Evaluation<'e> {
     patterns: &'e Patterns,
     /// The functions beside those of the library.
     functions: &'e dyn HostFunctions,
-    selection: Selection,
+    mode: Mode,
+    /// Whether a variable has a name of several parts, such as `authorizer.requestResource`.
+    has_qualified_variables: bool,
+}
+
+/// What an expression may do, and how it is evaluated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mode {
+    pub(crate) selection: Selection,
+    pub(crate) constructs_objects: bool,
 }
 
 /// What a selection from a value without members, such as null, is.
@@ -55,12 +65,13 @@ impl<'e> Evaluation<'e> {
         functions: &'e dyn HostFunctions,
         budget: &'e mut Budget,
     ) -> Self {
-        Self { variables, budget, patterns, functions, selection: Selection::default() }
+        let has_qualified_variables = variables.iter().any(|(name, _)| name.contains('.'));
+        Self { variables, budget, patterns, functions, mode: Mode::default(), has_qualified_variables }
     }
 
-    /// Sets what a selection from a value without members is.
-    pub(crate) fn with_selection(self, selection: Selection) -> Self {
-        Self { selection, ..self }
+    /// Sets the mode.
+    pub(crate) fn with_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Returns the expression's value. Recurses as deeply as the expression is nested, which was limited before it was parsed.
@@ -84,6 +95,7 @@ impl<'e> Evaluation<'e> {
             Expr::List(list) => self.list(list),
             Expr::Map(map) => self.map(map),
             Expr::Comprehension(macro_call) => self.comprehension(macro_call),
+            Expr::Struct(message) if self.mode.constructs_objects => self.object(message),
             Expr::Struct(_) | Expr::Unspecified => Err(EvaluationError::Unsupported),
         }
     }
@@ -124,6 +136,9 @@ impl<'e> Evaluation<'e> {
     /// Looks up a member. A selection from an optional selects from its value, and the result is an optional. As in cel-go, a value that is
     /// neither a map nor a list is like an empty map.
     fn select(&mut self, select: &'e SelectExpr) -> EvaluationResult {
+        if let Some(value) = self.qualified_variable(select) {
+            return Ok(value);
+        }
         let operand = match self.evaluate(&select.operand) {
             Ok(operand) => operand,
             Err(EvaluationError::Variable(variable)) => return type_of_members(select, variable),
@@ -133,9 +148,16 @@ impl<'e> Evaluation<'e> {
             let found = self.optional_member(&operand, &select.field)?;
             return Ok(if select.test { Value::Bool(found.is_some()) } else { to_optional(found) });
         }
-        let map = match operand {
+        if let Some(object) = ObjectValue::of(&operand) {
+            let found = object.fields().get(&select.field).cloned();
+            if select.test {
+                return Ok(Value::Bool(found.is_some()));
+            }
+            return found.ok_or_else(|| EvaluationError::Member(select.field.clone()));
+        }
+        let map = match &operand {
             Value::Map(map) => map,
-            _ if self.selection == Selection::FalseWithoutMembers => return Ok(Value::Bool(false)),
+            _ if self.mode.selection == Selection::FalseWithoutMembers => return Ok(Value::Bool(false)),
             Value::List(_) => return Err(EvaluationError::IndexType("string")),
             _ if select.test => return Ok(Value::Bool(false)),
             _ => return Err(EvaluationError::Member(select.field.clone())),
@@ -149,6 +171,34 @@ impl<'e> Evaluation<'e> {
         found.cloned().ok_or_else(|| EvaluationError::Member(select.field.clone()))
     }
 
+    /// Returns the value of a variable whose name has two parts, if the selection names one.
+    fn qualified_variable(&self, select: &SelectExpr) -> Option<Value> {
+        if !self.has_qualified_variables || select.test {
+            return None;
+        }
+        let Expr::Ident(prefix) = &select.operand.expr else { return None };
+        let is_named = |name: &str| {
+            name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.')) == Some(select.field.as_str())
+        };
+        // The variable of a macro may hide the first part.
+        let found = self.variables.iter().rev().find(|(name, _)| *name == prefix.as_str() || is_named(name));
+        found.filter(|(name, _)| is_named(name)).map(|(_, value)| value.clone())
+    }
+
+    /// Constructs an object. An optional field without a value is left out.
+    fn object(&mut self, message: &'e StructExpr) -> EvaluationResult {
+        let mut fields = BTreeMap::new();
+        for entry in &message.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { return Err(EvaluationError::Unsupported) };
+            self.budget.charge_text(field.field.len())?;
+            let value = self.evaluate(&field.value)?;
+            let value = if field.optional { value_of_optional(&value)? } else { Some(value) };
+            fields.extend(value.map(|value| (field.field.clone(), value)));
+        }
+        self.budget.charge_text(message.type_name.len())?;
+        Ok(ObjectValue::new(&message.type_name, fields))
+    }
+
     /// Returns the member of a value, or of the value of an optional; `None` if there is no such value or member.
     fn optional_member(&mut self, operand: &Value, name: &str) -> Result<Option<Value>, EvaluationError> {
         self.budget.charge_elements(name.len() / 10)?;
@@ -156,6 +206,9 @@ impl<'e> Evaluation<'e> {
             Some(inner) => inner.value(),
             None => Some(operand),
         };
+        if let Some(object) = value.and_then(ObjectValue::of) {
+            return Ok(object.fields().get(name).cloned());
+        }
         Ok(match value {
             Some(Value::Map(map)) => map.get(&KeyRef::String(name)).cloned(),
             Some(Value::List(_)) => return Err(EvaluationError::IndexType("string")),
@@ -336,9 +389,14 @@ impl<'e> Evaluation<'e> {
 
     fn function(&mut self, call: &'e CallExpr, target: Option<Value>) -> EvaluationResult {
         let arguments = self.arguments(call)?;
-        if target.is_none()
-            && let Some(result) = self.functions.call(&call.func_name, &arguments, self.budget)
-        {
+        let result = match &target {
+            None => self.functions.call(&call.func_name, &arguments, self.budget),
+            Some(target @ Value::Opaque(_)) => {
+                self.functions.call_method(&call.func_name, target, &arguments, self.budget)
+            }
+            Some(_) => None,
+        };
+        if let Some(result) = result {
             return result;
         }
         functions::call(&call.func_name, target, arguments, self.patterns, self.budget)

@@ -9,7 +9,7 @@ use kube_cel::cel::{ParseErrors, Value};
 use crate::bounds;
 use crate::budget::Budget;
 use crate::error::{CompileError, EvaluationError};
-use crate::evaluate::{Evaluation, Selection};
+use crate::evaluate::{Evaluation, Mode, Selection};
 use crate::functions::Patterns;
 use crate::host_functions::{BooleanFunctions, HostFunctions};
 use crate::syntax::{calls, uses_variable};
@@ -28,7 +28,7 @@ pub(crate) fn parse(text: &str) -> Option<Result<IdedExpr, ParseErrors>> {
 pub struct Expression {
     root: IdedExpr,
     patterns: Patterns,
-    selection: Selection,
+    mode: Mode,
 }
 
 impl Expression {
@@ -42,13 +42,19 @@ impl Expression {
             CompileError::Syntax(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         })?;
         let patterns = Patterns::of(&calls(&root))?;
-        Ok(Self { root, patterns, selection: Selection::Strict })
+        Ok(Self { root, patterns, mode: Mode::default() })
     }
 
     /// Sets what a selection from a value without members is. The default is the error of cel-go.
     #[must_use]
     pub fn with_selection(self, selection: Selection) -> Self {
-        Self { selection, ..self }
+        Self { mode: Mode { selection, ..self.mode }, ..self }
+    }
+
+    /// Allows the expression to construct objects, such as `Object.spec{replicas: 1}`. The caller checks the names of their types.
+    #[must_use]
+    pub fn constructing_objects(self) -> Self {
+        Self { mode: Mode { constructs_objects: true, ..self.mode }, ..self }
     }
 
     /// Returns an upper bound of the bytes that the compiled patterns of the expression take. The work to compile them counts, too, as for
@@ -91,7 +97,7 @@ impl Expression {
         budget: &mut Budget,
     ) -> Result<Value, EvaluationError> {
         Evaluation::new(variables, &self.patterns, functions, budget)
-            .with_selection(self.selection)
+            .with_mode(self.mode)
             .evaluate(self.root())
     }
 }

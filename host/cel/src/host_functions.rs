@@ -14,6 +14,17 @@ pub trait HostFunctions {
         arguments: &[Value],
         budget: &mut Budget,
     ) -> Option<Result<Value, EvaluationError>>;
+
+    /// Calls a method of a value of the caller, `target.name(argument, …)`; `None` if there is none. The implementation charges what it costs.
+    fn call_method(
+        &self,
+        _name: &str,
+        _target: &Value,
+        _arguments: &[Value],
+        _budget: &mut Budget,
+    ) -> Option<Result<Value, EvaluationError>> {
+        None
+    }
 }
 
 /// Functions without arguments that return a boolean.

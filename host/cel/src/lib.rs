@@ -15,6 +15,7 @@ mod expression;
 mod functions;
 mod host_functions;
 mod macros;
+mod objects;
 mod pattern_work;
 pub mod syntax;
 mod syntax_errors;
@@ -31,7 +32,8 @@ pub use functions::{MAX_PATTERNS_SIZE, base64_bytes, duration, is_missing_from_l
 pub use host_functions::HostFunctions;
 pub use kube_cel::cel::Value;
 pub use kube_cel::cel::common::ast;
-pub use kube_cel::cel::objects::{Key, Map};
+pub use kube_cel::cel::objects::{Key, Map, Opaque};
+pub use objects::ObjectValue;
 pub use pattern_work::pattern_work;
 pub use syntax_errors::syntax_errors;
 pub use values::{from_json, to_optional};

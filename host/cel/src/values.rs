@@ -10,6 +10,7 @@ use kube_cel::cel::objects::{Key, KeyRef, Map, OptionalValue};
 use crate::budget::Budget;
 use crate::conversions::double;
 use crate::error::{EvaluationError, Hidden};
+use crate::objects::ObjectValue;
 use crate::type_values::name_of_type;
 
 /// Converts JSON to a CEL value. Whole numbers become ints, as in Kubernetes.
@@ -85,10 +86,30 @@ pub(crate) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
                 (Some(left), Some(right)) => equal(left, right, budget),
                 (left, right) => Ok(left.is_none() && right.is_none()),
             },
-            _ => Ok(left == right),
+            _ => match (ObjectValue::of(left), ObjectValue::of(right)) {
+                (Some(left), Some(right)) => equal_objects(left, right, budget),
+                _ => Ok(left == right),
+            },
         },
         _ => Ok(left == right),
     }
+}
+
+fn equal_objects(
+    left: &ObjectValue,
+    right: &ObjectValue,
+    budget: &mut Budget,
+) -> Result<bool, EvaluationError> {
+    if left.type_name() != right.type_name() || left.fields().len() != right.fields().len() {
+        return Ok(false);
+    }
+    for ((left_name, left), (right_name, right)) in left.fields().iter().zip(right.fields()) {
+        budget.charge_text(left_name.len())?;
+        if left_name != right_name || !equal(left, right, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Compares two values.
@@ -179,6 +200,7 @@ pub(crate) fn index_value(
             found.ok_or_else(|| EvaluationError::Key(Hidden(key_text(index))))
         }
         // As in cel-go, such a value is like an empty map.
+        _ if matches!(index, Value::Float(_)) => Err(EvaluationError::Key(Hidden(key_text(index)))),
         _ => {
             key(index, budget)?;
             Err(EvaluationError::Key(Hidden(key_text(index))))
@@ -322,6 +344,10 @@ pub(crate) fn size(value: &Value, budget: &mut Budget) -> Result<usize, Evaluati
         Value::Opaque(_) => {
             if let Some(inner) = optional(value).and_then(OptionalValue::value) {
                 sum = sum.saturating_add(size(inner, budget)?);
+            }
+            for (name, value) in ObjectValue::of(value).into_iter().flat_map(ObjectValue::fields) {
+                budget.charge_text(name.len())?;
+                sum = sum.saturating_add(name.len()).saturating_add(size(value, budget)?);
             }
         }
         _ => {}

@@ -15,7 +15,7 @@ mod unify;
 
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr,
-    operators,
+    StructExpr, operators,
 };
 
 use crate::expression::Expression;
@@ -57,6 +57,11 @@ const TYPE_NAMES: [(&str, Type); 18] = [
 pub trait Objects {
     /// Returns the type of a member of the object type with this id; `None` if it has no member of this name.
     fn member(&self, id: usize, name: &str) -> Option<Type>;
+
+    /// Returns the type of the objects that an expression constructs by this name, such as `Object.spec`; `None` if there is none.
+    fn constructed(&self, _name: &str) -> Option<Type> {
+        None
+    }
 
     /// Returns the type of the results of a function of the caller; `None` if it has no function of this name. Arguments are not checked.
     fn function(&self, _name: &str) -> Option<Type> {
@@ -185,8 +190,12 @@ type Checked = Result<Type, Exhausted>;
 
 impl<'e> Checker<'e, '_> {
     fn error(&mut self, at: &IdedExpr, problem: String) -> Type {
-        self.report.add(self.positions.offset(at).unwrap_or_default(), problem);
+        self.error_at(at.id, problem);
         Type::Error
+    }
+
+    fn error_at(&mut self, id: u64, problem: String) {
+        self.report.add(self.positions.of_id(id).unwrap_or_default(), problem);
     }
 
     fn undeclared(&mut self, at: &IdedExpr, name: &str) -> Type {
@@ -212,7 +221,7 @@ impl<'e> Checker<'e, '_> {
             Expr::List(list) => self.list(list),
             Expr::Map(map) => self.map(map),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::Struct(message) => Ok(self.undeclared(part, &message.type_name)),
+            Expr::Struct(message) => self.object(part, message),
             Expr::Unspecified => Ok(Type::Dyn),
         }
     }
@@ -224,7 +233,9 @@ impl<'e> Checker<'e, '_> {
     }
 
     fn select(&mut self, part: &'e IdedExpr, select: &'e SelectExpr) -> Checked {
-        if let Some(ty) = qualified_name(part).and_then(|name| named_type(&name)) {
+        if let Some(name) = qualified_name(part)
+            && let Some(ty) = self.qualified_variable(&name).or_else(|| named_type(&name))
+        {
             return Ok(ty);
         }
         let (member, is_optional) = self.member(part, &select.operand, &select.field)?;
@@ -233,6 +244,38 @@ impl<'e> Checker<'e, '_> {
             (false, true) => Type::optional(member),
             (false, false) => member,
         })
+    }
+
+    /// Returns the type of a variable whose name has several parts, such as `authorizer.requestResource`.
+    fn qualified_variable(&self, name: &str) -> Option<Type> {
+        self.variables.iter().find(|(known, _)| *known == name).map(|(_, ty)| ty.clone())
+    }
+
+    fn object(&mut self, part: &'e IdedExpr, message: &'e StructExpr) -> Checked {
+        let name = message.type_name.trim_start_matches('.');
+        let Some(ty) = self.objects.constructed(name) else {
+            return Ok(self.undeclared(part, name));
+        };
+        let Type::Object { id, .. } = ty else { return Ok(ty) };
+        for entry in &message.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { continue };
+            let mut actual = self.expression(&field.value)?;
+            if field.optional {
+                actual = self.value_of_optional(&field.value, &actual)?;
+            }
+            let Some(expected) = self.objects.member(id, &field.field) else {
+                self.error_at(entry.id, format!("undefined field '{}'", field.field));
+                continue;
+            };
+            if !self.bindings.assign(std::slice::from_ref(&expected), std::slice::from_ref(&actual))? {
+                let actual = self.bindings.substitute(&actual)?;
+                let field = &field.field;
+                let problem =
+                    format!("expected type of field '{field}' is '{expected}' but provided type is '{actual}'");
+                self.error_at(entry.id, problem);
+            }
+        }
+        Ok(ty)
     }
 
     /// Returns the type of a member, and whether it is that of the value of an optional.
@@ -313,10 +356,13 @@ impl<'e> Checker<'e, '_> {
             };
         };
         let qualified = qualified_name(target).map(|prefix| format!("{prefix}.{name}"));
-        if let Some(qualified) = qualified
-            && let Some(overloads) = overloads(&qualified)
+        if let Some(qualified) = &qualified
+            && let Some(overloads) = overloads(qualified)
         {
-            return self.resolve(part, &qualified, overloads, &arguments, false);
+            return self.resolve(part, qualified, overloads, &arguments, false);
+        }
+        if let Some(result) = qualified.and_then(|qualified| self.objects.function(&qualified)) {
+            return Ok(result);
         }
         arguments.insert(0, self.expression(target)?);
         match overloads(name) {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, SelectExpr, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, SelectExpr, StructExpr, operators,
 };
 
 use crate::bounds::tokens::Tokens;
@@ -32,7 +32,12 @@ impl Positions {
 
     /// Returns the offset of a part.
     pub(super) fn offset(&self, part: &IdedExpr) -> Option<usize> {
-        self.0.get(&part.id).copied()
+        self.of_id(part.id)
+    }
+
+    /// Returns the offset of the part with this id.
+    pub(super) fn of_id(&self, id: u64) -> Option<usize> {
+        self.0.get(&id).copied()
     }
 }
 
@@ -115,10 +120,37 @@ impl Walk<'_> {
                 offset
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, part)?,
-            Expr::Struct(_) | Expr::Unspecified => return None,
+            Expr::Struct(message) => self.object(message)?,
+            Expr::Unspecified => return None,
         };
         self.found.insert(part.id, offset);
         Some(())
+    }
+
+    /// Passes the construction of an object. The position of a field is that of its colon.
+    fn object(&mut self, message: &StructExpr) -> Option<usize> {
+        let name = message.type_name.as_str();
+        if name.starts_with('.') {
+            self.token(".")?;
+        }
+        for (index, part) in name.trim_start_matches('.').split('.').enumerate() {
+            if index > 0 {
+                self.token(".")?;
+            }
+            self.token(part)?;
+        }
+        let offset = self.token("{")?;
+        for entry in &message.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { return None };
+            if field.optional {
+                self.token("?")?;
+            }
+            self.token(&field.field)?;
+            let colon = self.token(":")?;
+            self.found.insert(entry.id, colon);
+            self.expression(&field.value)?;
+        }
+        Some(offset)
     }
 
     fn select(&mut self, select: &SelectExpr) -> Option<usize> {
