@@ -178,7 +178,8 @@ impl<'e> Evaluation<'e> {
         }
         let Expr::Ident(prefix) = &select.operand.expr else { return None };
         let is_named = |name: &str| {
-            name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.')) == Some(select.field.as_str())
+            name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('.'))
+                == Some(select.field.as_str())
         };
         // The variable of a macro may hide the first part.
         let found = self.variables.iter().rev().find(|(name, _)| *name == prefix.as_str() || is_named(name));

@@ -186,9 +186,9 @@ pub(crate) fn index_value(
                 Value::Float(position) => return Err(EvaluationError::IndexValue(Hidden(double(*position)))),
                 other => return Err(EvaluationError::IndexType(name_of_type(other))),
             };
-            position.and_then(|position| list.get(position).cloned()).ok_or_else(|| {
-                EvaluationError::Index(Hidden(key_text(index)))
-            })
+            position
+                .and_then(|position| list.get(position).cloned())
+                .ok_or_else(|| EvaluationError::Index(Hidden(key_text(index))))
         }
         Value::Map(map) => {
             let found = match key(index, budget) {

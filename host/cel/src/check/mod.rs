@@ -270,8 +270,9 @@ impl<'e> Checker<'e, '_> {
             if !self.bindings.assign(std::slice::from_ref(&expected), std::slice::from_ref(&actual))? {
                 let actual = self.bindings.substitute(&actual)?;
                 let field = &field.field;
-                let problem =
-                    format!("expected type of field '{field}' is '{expected}' but provided type is '{actual}'");
+                let problem = format!(
+                    "expected type of field '{field}' is '{expected}' but provided type is '{actual}'"
+                );
                 self.error_at(entry.id, problem);
             }
         }
