@@ -13,12 +13,16 @@ use crate::storage::{Storage, Table};
 /// The API group of admission configurations.
 pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
 
+/// The number of tables with configurations.
+const TABLES: usize = 6;
+
 /// The webhooks and policies that are in effect.
 pub(crate) struct Configuration {
     /// In the order in which they are called.
     pub(super) mutating: Vec<Arc<Webhook>>,
     pub(super) validating: Vec<Arc<Webhook>>,
     pub(super) policies: Vec<BoundPolicy>,
+    pub(super) mutating_policies: Vec<BoundPolicy>,
 }
 
 /// A policy with its bindings.
@@ -33,19 +37,23 @@ pub(super) struct Cache {
     validating: Arc<Table>,
     policies: Arc<Table>,
     bindings: Arc<Table>,
+    mutating_policies: Arc<Table>,
+    mutating_bindings: Arc<Table>,
     current: RwLock<Current>,
 }
 
 #[derive(Default)]
 struct Current {
     /// The last change of each table that was applied.
-    changes: [u64; 4],
+    changes: [u64; TABLES],
     /// `None` if there is nothing to do for any write.
     configuration: Option<Arc<Configuration>>,
     mutating: Parsed<Vec<Arc<Webhook>>>,
     validating: Parsed<Vec<Arc<Webhook>>>,
     policies: Parsed<Arc<Policy>>,
     bindings: Parsed<Arc<Binding>>,
+    mutating_policies: Parsed<Arc<Policy>>,
+    mutating_bindings: Parsed<Arc<Binding>>,
 }
 
 /// What was compiled of each object of a table, by name and resourceVersion.
@@ -58,6 +66,8 @@ impl Cache {
             validating: storage.table(GROUP, "validatingwebhookconfigurations"),
             policies: storage.table(GROUP, "validatingadmissionpolicies"),
             bindings: storage.table(GROUP, "validatingadmissionpolicybindings"),
+            mutating_policies: storage.table(GROUP, "mutatingadmissionpolicies"),
+            mutating_bindings: storage.table(GROUP, "mutatingadmissionpolicybindings"),
             current: RwLock::default(),
         }
     }
@@ -78,32 +88,55 @@ impl Cache {
         current.configuration.clone()
     }
 
-    fn changes(&self) -> [u64; 4] {
-        [&self.mutating, &self.validating, &self.policies, &self.bindings].map(|table| table.last_change())
+    fn changes(&self) -> [u64; TABLES] {
+        let tables = [
+            &self.mutating,
+            &self.validating,
+            &self.policies,
+            &self.bindings,
+            &self.mutating_policies,
+            &self.mutating_bindings,
+        ];
+        tables.map(|table| table.last_change())
     }
 
     /// Compiles what changed. `changes` were read before, so that a later write leads to another rebuild.
-    fn rebuild(&self, current: &mut Current, changes: [u64; 4]) {
+    fn rebuild(&self, current: &mut Current, changes: [u64; TABLES]) {
         let webhooks =
             |value: &Value| Webhook::parse_all(value).into_iter().map(Arc::new).collect::<Vec<_>>();
         let mutating = refresh(&self.mutating, &mut current.mutating, webhooks).concat();
         let validating = refresh(&self.validating, &mut current.validating, webhooks).concat();
-        let policies = refresh(&self.policies, &mut current.policies, |value| Arc::new(Policy::parse(value)));
-        let bindings =
-            refresh(&self.bindings, &mut current.bindings, |value| Arc::new(Binding::parse(value)));
-        let policies: Vec<BoundPolicy> = policies
-            .into_iter()
-            .map(|policy| {
-                let bindings = bindings.iter().filter(|binding| binding.policy == policy.name).cloned();
-                BoundPolicy { bindings: bindings.collect(), policy }
-            })
-            .filter(|bound| !bound.bindings.is_empty())
-            .collect();
-        let is_empty = mutating.is_empty() && validating.is_empty() && policies.is_empty();
-        current.configuration =
-            (!is_empty).then(|| Arc::new(Configuration { mutating, validating, policies }));
+        let policies =
+            bound((&self.policies, &mut current.policies), (&self.bindings, &mut current.bindings));
+        let mutating_policies = bound(
+            (&self.mutating_policies, &mut current.mutating_policies),
+            (&self.mutating_bindings, &mut current.mutating_bindings),
+        );
+        let is_empty = mutating.is_empty()
+            && validating.is_empty()
+            && policies.is_empty()
+            && mutating_policies.is_empty();
+        current.configuration = (!is_empty)
+            .then(|| Arc::new(Configuration { mutating, validating, policies, mutating_policies }));
         current.changes = changes;
     }
+}
+
+/// Returns the policies of a table that have bindings, with these.
+fn bound(
+    (policies, parsed_policies): (&Table, &mut Parsed<Arc<Policy>>),
+    (bindings, parsed_bindings): (&Table, &mut Parsed<Arc<Binding>>),
+) -> Vec<BoundPolicy> {
+    let policies = refresh(policies, parsed_policies, |value| Arc::new(Policy::parse(value)));
+    let bindings = refresh(bindings, parsed_bindings, |value| Arc::new(Binding::parse(value)));
+    policies
+        .into_iter()
+        .map(|policy| {
+            let bindings = bindings.iter().filter(|binding| binding.policy == policy.name).cloned();
+            BoundPolicy { bindings: bindings.collect(), policy }
+        })
+        .filter(|bound| !bound.bindings.is_empty())
+        .collect()
 }
 
 /// Returns what the objects of a table compile to, ordered by their names. Only changed objects are compiled.

@@ -66,6 +66,7 @@ pub(super) async fn plan(
     if !webhook.conditions.is_empty() {
         let request = write.to_value(version.endpoint(write.endpoint), &active.user, &active.options);
         let inputs = Inputs::new(new.as_ref(), old.as_ref(), request);
+        let inputs = inputs.with_authorizer(active.access, &active.user, write);
         let mut budget = CONDITIONS_BUDGET;
         match webhook.conditions.evaluate(&inputs, webhook.failure_policy, &mut budget) {
             ConditionsResult::Match => {}

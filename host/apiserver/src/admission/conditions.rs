@@ -3,7 +3,8 @@
 use pilothouse_cel::{Expression, Value as CelValue};
 use serde_json::Value;
 
-use super::expressions::{Inputs, compile};
+use super::environment::{Environment, ResultType};
+use super::expressions::Inputs;
 
 /// What happens to a write if a webhook or a policy fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,10 +38,10 @@ impl Conditions {
     ///
     /// # Errors
     /// A condition cannot be compiled. They are refused when they are written.
-    pub(crate) fn parse(conditions: &Value, variables: &[&str]) -> Result<Self, String> {
+    pub(crate) fn parse(conditions: &Value, environment: &Environment) -> Result<Self, String> {
         let conditions = conditions.as_array().into_iter().flatten().map(|condition| {
             let text = condition["expression"].as_str().unwrap_or_default();
-            compile(text, variables).map(|expression| (text.to_owned(), expression))
+            environment.compile(text, ResultType::Bool).map(|(expression, _)| (text.to_owned(), expression))
         });
         conditions.collect::<Result<_, _>>().map(Self)
     }
@@ -53,7 +54,7 @@ impl Conditions {
     /// Evaluates the conditions within `budget`. One that is false decides, whatever the others are.
     pub(super) fn evaluate(
         &self,
-        inputs: &Inputs,
+        inputs: &Inputs<'_>,
         policy: FailurePolicy,
         budget: &mut u64,
     ) -> ConditionsResult {
@@ -79,13 +80,14 @@ impl Conditions {
 mod tests {
     use serde_json::json;
 
-    use super::super::expressions::{CONDITIONS_BUDGET, WEBHOOK_VARIABLES};
+    use super::super::expressions::CONDITIONS_BUDGET;
     use super::*;
 
     fn evaluate(conditions: &[&str], policy: FailurePolicy) -> ConditionsResult {
         let conditions: Vec<Value> =
             conditions.iter().map(|text| json!({"name": "c", "expression": text})).collect();
-        let conditions = Conditions::parse(&Value::from(conditions), WEBHOOK_VARIABLES).expect("valid");
+        let conditions = Conditions::parse(&Value::from(conditions), &Environment::of_conditions(false));
+        let conditions = conditions.expect("valid");
         let inputs = Inputs::new(Some(&json!({"a": 1})), None, json!({}));
         let mut budget = CONDITIONS_BUDGET;
         conditions.evaluate(&inputs, policy, &mut budget)

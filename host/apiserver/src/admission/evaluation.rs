@@ -25,7 +25,7 @@ pub(super) struct Failure {
 pub(super) fn evaluate(
     rules: &PolicyRules,
     policy: FailurePolicy,
-    inputs: &mut Inputs,
+    inputs: &mut Inputs<'_>,
     left: &mut u64,
 ) -> Vec<Failure> {
     let conditions =
@@ -40,7 +40,7 @@ pub(super) fn evaluate(
 }
 
 /// Runs `evaluate` with a budget of `limit` units, or `left` if that is less, and subtracts from `left` what it used.
-fn within<T>(limit: u64, left: &mut u64, evaluate: impl FnOnce(&mut u64) -> T) -> T {
+pub(super) fn within<T>(limit: u64, left: &mut u64, evaluate: impl FnOnce(&mut u64) -> T) -> T {
     let limit = limit.min(*left);
     let mut budget = limit;
     let result = evaluate(&mut budget);
@@ -51,18 +51,10 @@ fn within<T>(limit: u64, left: &mut u64, evaluate: impl FnOnce(&mut u64) -> T) -
 fn failed_validations(
     rules: &PolicyRules,
     policy: FailurePolicy,
-    inputs: &mut Inputs,
+    inputs: &mut Inputs<'_>,
     budget: &mut u64,
 ) -> Vec<Failure> {
-    let mut evaluation = Evaluation {
-        variables: &rules.variables,
-        values: Map { map: Arc::new(HashMap::new()) },
-        failed: BTreeMap::new(),
-        evaluated: BTreeSet::new(),
-        budget,
-        inputs,
-    };
-    evaluation.publish();
+    let mut evaluation = Evaluation::new(rules, inputs, budget);
     let mut failures = Vec::new();
     for validation in &rules.validations {
         evaluation.provide(&validation.uses);
@@ -86,7 +78,7 @@ fn failed_validations(
 }
 
 /// The evaluation of one policy. A variable is evaluated when the first expression uses it.
-struct Evaluation<'a> {
+pub(super) struct Evaluation<'a, 'i> {
     variables: &'a [Variable],
     /// The value of `variables`.
     values: Map,
@@ -96,17 +88,31 @@ struct Evaluation<'a> {
     evaluated: BTreeSet<usize>,
     /// The units that are left.
     budget: &'a mut u64,
-    inputs: &'a mut Inputs,
+    inputs: &'a mut Inputs<'i>,
 }
 
-impl Evaluation<'_> {
+impl<'a, 'i> Evaluation<'a, 'i> {
+    /// Begins an evaluation.
+    pub(super) fn new(rules: &'a PolicyRules, inputs: &'a mut Inputs<'i>, budget: &'a mut u64) -> Self {
+        let mut evaluation = Self {
+            variables: &rules.variables,
+            values: Map { map: Arc::new(HashMap::new()) },
+            failed: BTreeMap::new(),
+            evaluated: BTreeSet::new(),
+            budget,
+            inputs,
+        };
+        evaluation.publish();
+        evaluation
+    }
+
     /// Makes `variables` available to expressions.
     fn publish(&mut self) {
         self.inputs.set("variables", CelValue::Map(self.values.clone()));
     }
 
     /// Evaluates the variables at these positions, and those that they use. A variable uses only earlier ones.
-    fn provide(&mut self, positions: &[usize]) {
+    pub(super) fn provide(&mut self, positions: &[usize]) {
         let mut needed = BTreeSet::new();
         let mut open = positions.to_vec();
         while let Some(position) = open.pop() {
@@ -136,7 +142,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn value(&mut self, expression: &Expression) -> Result<CelValue, expressions::Failure> {
+    pub(super) fn value(&mut self, expression: &Expression) -> Result<CelValue, expressions::Failure> {
         let is_failed = |name: &&&str| expressions::selects_optionally(expression.root(), "variables", name);
         if let Some(name) = self.failed.keys().find(is_failed) {
             let problem = self.explain(format!("no such key: {name}"));
@@ -207,7 +213,7 @@ mod tests {
         assert_eq!(failures(&rule(&json!({"message": " too many "})), &object), ["too many"]);
         let dynamic = json!({"message": "m", "messageExpression": "string(object.n) + ' is too many'"});
         assert_eq!(failures(&rule(&dynamic), &object), ["7 is too many"]);
-        let failing = json!({"message": "m", "messageExpression": "object.x"});
+        let failing = json!({"message": "m", "messageExpression": "string(object.x)"});
         assert_eq!(failures(&rule(&failing), &object), ["m"]);
         let lines = json!({"message": "m", "messageExpression": "'a\\nb'"});
         assert_eq!(failures(&rule(&lines), &object), ["m"]);
@@ -231,12 +237,14 @@ mod tests {
     fn expression_that_uses_a_failed_variable_names_it() {
         let spec = json!({
             "variables": [{"name": "broken", "expression": "object.missing"}],
-            "validations": [{"expression": "has(object.n) || variables.broken"}, {"expression": "variables.broken"}],
+            "validations": [
+                {"expression": "has(object.n) || variables.broken == true"}, {"expression": "variables.broken == true"},
+            ],
         });
         assert_eq!(
             failures(&spec, &json!({"n": 7})),
             [
-                "expression 'variables.broken' resulted in error: composited variable \"broken\" fails to evaluate: no such \
+                "expression 'variables.broken == true' resulted in error: composited variable \"broken\" fails to evaluate: no such \
               key: missing"
             ]
         );

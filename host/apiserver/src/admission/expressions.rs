@@ -3,61 +3,22 @@
 use std::sync::Arc;
 
 use pilothouse_cel::ast::{Expr, IdedExpr, LiteralValue, operators};
-use pilothouse_cel::syntax::{
-    calls, first_unknown, has_struct, is_in_namespace, is_name, subexpressions, unknown_in_namespace,
-};
+use pilothouse_cel::syntax::subexpressions;
 use pilothouse_cel::{
-    Budget, COST_LIMIT, CompileError, EvaluationError, Expression, Key, Map, Value as CelValue, from_json,
-    is_missing_from_library,
+    Budget, COST_LIMIT, EvaluationError, Expression, Key, Map, Value as CelValue, from_json,
 };
 use serde_json::Value;
+
+use super::authorizer::{self, Methods};
+use super::request::WriteRequest;
+use crate::access::Access;
+use crate::user::User;
 
 /// The units that the match conditions of one webhook or policy may cost together, as in Kubernetes.
 pub(super) const CONDITIONS_BUDGET: u64 = 2_500_000;
 
 /// The units that the expressions of one policy may cost together for one binding, as in Kubernetes.
 pub(super) const POLICY_BUDGET: u64 = 10_000_000;
-
-/// The variables of match conditions of webhooks.
-pub(crate) const WEBHOOK_VARIABLES: &[&str] = &["object", "oldObject", "request"];
-
-/// Compiles an expression that may use these variables.
-///
-/// # Errors
-/// The text after `compilation failed: `, as in kube-apiserver.
-pub(crate) fn compile(text: &str, variables: &[&str]) -> Result<Expression, String> {
-    let expression = Expression::compile(text).map_err(|error| match error {
-        CompileError::Bounds(error) => error.to_string(),
-        other => format!("compilation failed: {other}"),
-    })?;
-    let root = expression.root();
-    if let Some(name) = first_unknown(root, &mut variables.to_vec()) {
-        return Err(if name == "authorizer" {
-            "the embedded API server does not support the variable authorizer".to_owned()
-        } else {
-            undeclared(name)
-        });
-    }
-    if has_struct(root) {
-        return Err("compilation failed: message literals are not supported".to_owned());
-    }
-    for call in calls(root) {
-        let name = call.func_name.as_str();
-        if let Some((namespace, _)) =
-            unknown_in_namespace(call).filter(|(found, _)| !variables.contains(found))
-        {
-            return Err(undeclared(&format!("{namespace}.{name}")));
-        }
-        if !is_in_namespace(call) && is_name(name) && is_missing_from_library(name) {
-            return Err(undeclared(name));
-        }
-    }
-    Ok(expression)
-}
-
-fn undeclared(name: &str) -> String {
-    format!("compilation failed: undeclared reference to '{name}' (in container '')")
-}
 
 /// Returns the names of the members of `variable` that an expression selects, such as `a` for `variables.a`.
 pub(crate) fn members_of<'e>(expression: &'e IdedExpr, variable: &str, found: &mut Vec<&'e str>) {
@@ -115,12 +76,13 @@ fn is_variable(expression: &IdedExpr, variable: &str) -> bool {
 }
 
 /// The values of the variables for one write.
-pub(super) struct Inputs {
+pub(super) struct Inputs<'a> {
     values: Vec<(&'static str, CelValue)>,
+    access: Option<&'a Access>,
 }
 
-impl Inputs {
-    /// Returns the variables `object`, `oldObject` and `request`. An absent object is null.
+impl<'a> Inputs<'a> {
+    /// Returns the variables `object`, `oldObject` and `request`, and `namespaceObject`, which is null. An absent object is null.
     pub(super) fn new(object: Option<&Value>, old_object: Option<&Value>, request: Value) -> Self {
         let convert = |object: Option<&Value>| from_json(object.cloned().unwrap_or(Value::Null));
         Self {
@@ -128,8 +90,21 @@ impl Inputs {
                 ("object", convert(object)),
                 ("oldObject", convert(old_object)),
                 ("request", from_json(request)),
+                ("namespaceObject", CelValue::Null),
             ],
+            access: None,
         }
+    }
+
+    /// Adds the variables `authorizer` and `authorizer.requestResource`.
+    pub(super) fn with_authorizer(
+        mut self,
+        access: &'a Access,
+        user: &Arc<User>,
+        write: &WriteRequest<'_>,
+    ) -> Self {
+        self.values.extend(authorizer::variables(user, write));
+        Self { access: Some(access), ..self }
     }
 
     /// Sets a variable.
@@ -145,7 +120,7 @@ impl Inputs {
     pub(super) fn evaluate(&self, expression: &Expression, budget: &mut u64) -> Result<CelValue, Failure> {
         let limit = COST_LIMIT.min(*budget);
         let mut metered = Budget::new(limit);
-        let result = expression.evaluate(self.values.clone(), &|_| None, &mut metered);
+        let result = expression.evaluate_with(self.values.clone(), &Methods(self.access), &mut metered);
         *budget -= limit - metered.left();
         result.map_err(|error| match error {
             EvaluationError::Cost if limit < COST_LIMIT => Failure::Budget,
@@ -193,25 +168,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_that_cannot_be_evaluated_are_refused() {
-        let problem = |text: &str| compile(text, WEBHOOK_VARIABLES).expect_err("an error");
-        assert!(
-            compile("object.spec.replicas <= 5 && request.operation == 'CREATE'", WEBHOOK_VARIABLES).is_ok()
-        );
-        assert!(
-            compile("[1, 2].exists(item, item > 1) && sets.contains([1], [1])", WEBHOOK_VARIABLES).is_ok()
-        );
-        assert!(problem("params.a").contains("undeclared reference to 'params'"));
-        assert!(problem("object.nope()").contains("undeclared reference to 'nope'"));
-        assert!(problem("authorizer.group('').allowed()").contains("authorizer"));
-        assert!(!problem("object.").is_empty());
-    }
-
-    #[test]
     fn optional_selections_and_whole_uses_of_a_variable_are_found() {
         let compiled = |text: &str| Expression::compile(text).expect(text);
-        let expression = compile("variables.?a.orValue(1) == variables.b[?0].value()", &["variables"]);
-        let root = expression.as_ref().expect("an expression").root();
+        let expression = compiled("variables.?a.orValue(1) == variables.b[?0].value()");
+        let root = expression.root();
         let mut found = Vec::new();
         members_of(root, "variables", &mut found);
         assert_eq!(found, ["a", "b"]);
@@ -224,9 +184,8 @@ mod tests {
 
     #[test]
     fn members_of_a_variable_are_found_anywhere() {
-        let known = ["variables", "object"];
-        let expression =
-            compile("variables.a > 1 && object.x.all(y, y == variables.b)", &known).expect("valid");
+        let text = "variables.a > 1 && object.x.all(y, y == variables.b)";
+        let expression = Expression::compile(text).expect("valid");
         let mut found = Vec::new();
         members_of(expression.root(), "variables", &mut found);
         found.sort_unstable();
@@ -236,12 +195,12 @@ mod tests {
     #[test]
     fn evaluations_share_a_budget() {
         let inputs = Inputs::new(Some(&json!({"a": 1})), None, json!({}));
-        let expression = compile("object.a == 1 && oldObject == null", WEBHOOK_VARIABLES).expect("valid");
+        let expression = Expression::compile("object.a == 1 && oldObject == null").expect("valid");
         let mut budget = CONDITIONS_BUDGET;
         assert_eq!(inputs.evaluate(&expression, &mut budget), Ok(CelValue::Bool(true)));
         assert!(budget < CONDITIONS_BUDGET);
         assert_eq!(inputs.evaluate(&expression, &mut 1), Err(Failure::Budget));
-        let missing = compile("object.b == 1", WEBHOOK_VARIABLES).expect("valid");
+        let missing = Expression::compile("object.b == 1").expect("valid");
         let failure = inputs.evaluate(&missing, &mut budget).expect_err("no member");
         assert_eq!(
             failure.describe("object.b == 1"),

@@ -1,20 +1,27 @@
-//! Dynamic admission: webhooks and ValidatingAdmissionPolicies, which change or refuse writes.
+//! Dynamic admission: webhooks, ValidatingAdmissionPolicies and MutatingAdmissionPolicies, which change or refuse writes.
 //!
 //! A write calls [`Admission::mutate`] before it is validated and [`Admission::validate`] before it is stored, like kube-apiserver. What is
 //! configured is compiled when it changes ([`cache`]); without a configuration, a write neither waits nor allocates anything here.
 //!
 //! - `rules`, `criteria`, `conditions`: which writes a webhook or a policy is for.
+//! - `chain`: the order of mutating admission, to which the caller adds the built-in plugins.
 //! - `webhook`, `review`, `call`, `mutating`, `validating`: webhooks.
-//! - `policy`, `params`, `policies`, `evaluation`, `expressions`: ValidatingAdmissionPolicies.
+//! - `policy`, `params`, `policies`, `evaluation`: ValidatingAdmissionPolicies. `mutating_policies`, `mutation`: MutatingAdmissionPolicies.
+//! - `environment`, `expressions`, `authorizer`: what CEL expressions can refer to, and their evaluation.
 //! - `validation`: the validation of the configurations themselves.
 
+mod authorizer;
 mod cache;
 mod call;
+mod chain;
 mod conditions;
 mod criteria;
+mod environment;
 mod evaluation;
 mod expressions;
 mod mutating;
+mod mutating_policies;
+mod mutation;
 mod params;
 mod policies;
 mod policy;
@@ -34,8 +41,10 @@ use tokio::time::{Instant, timeout_at};
 
 pub(crate) use cache::GROUP;
 use cache::{Cache, Configuration};
+pub(crate) use chain::{BuiltIn, NoBuiltIn};
 pub(crate) use request::{Objects, Operation, WriteRequest};
 
+use crate::access::Access;
 use crate::registry::{Endpoint, Registry};
 use crate::status::Status;
 use crate::storage::{Storage, Table};
@@ -67,9 +76,16 @@ impl AdmissionControl {
     }
 
     /// Begins the admission of a request. `options` are those of the request, as an object.
-    pub(crate) fn begin(&self, registry: Arc<Registry>, user: Arc<User>, options: Value) -> Admission<'_> {
+    pub(crate) fn begin<'a>(
+        &'a self,
+        access: &'a Access,
+        registry: Arc<Registry>,
+        user: Arc<User>,
+        options: Value,
+    ) -> Admission<'a> {
         let active = self.cache.read().map(|configuration| Active {
             control: self,
+            access,
             configuration,
             registry,
             user,
@@ -90,6 +106,7 @@ pub(crate) struct Admission<'a> {
 /// The admission of one request while something is configured.
 struct Active<'a> {
     control: &'a AdmissionControl,
+    access: &'a Access,
     configuration: Arc<Configuration>,
     registry: Arc<Registry>,
     user: Arc<User>,
@@ -117,20 +134,25 @@ impl Admission<'_> {
         self.active.is_some()
     }
 
-    /// Lets mutating webhooks change the new object of a write, which is `None` for a deletion. Returns whether they changed it.
+    /// Lets the built-in plugins, policies and mutating webhooks change the new object of a write, which is `None` for a deletion.
     ///
     /// # Errors
-    /// A webhook refuses the write, or failed.
+    /// A plugin, a policy or a webhook refuses the write, or failed.
     pub(crate) async fn mutate(
         &self,
         write: &WriteRequest<'_>,
         new: &mut Option<Value>,
         old: Option<&Value>,
-    ) -> Result<bool, Status> {
-        let Some(active) = self.active.as_ref().filter(|active| active.calls_webhooks(write)) else {
-            return Ok(false);
+        built_in: &dyn BuiltIn,
+    ) -> Result<(), Status> {
+        let Some(active) = &self.active else {
+            return new.as_mut().map_or(Ok(()), |object| built_in.admit(object));
         };
-        let mutation = mutating::mutate(active, write, new, old);
+        let mutation = chain::mutate(active, write, new, old, built_in);
+        if !active.calls_webhooks(write) {
+            // Nothing waits, and there may be no timer.
+            return mutation.await;
+        }
         timeout_at(active.deadline, mutation).await.unwrap_or_else(|_| Err(timed_out()))
     }
 

@@ -19,6 +19,11 @@ pub(super) struct Param<'r> {
 }
 
 impl Param<'_> {
+    /// Returns the namespace and the name of the object.
+    pub(super) fn key(&self) -> (String, String) {
+        (self.object.namespace.to_string(), self.object.name.to_string())
+    }
+
     /// Returns the value for the variable `params`. Many large objects may be selected, so each one is decoded only when it is used.
     pub(super) fn value(&self) -> Value {
         self.endpoint.served_value(&self.object)

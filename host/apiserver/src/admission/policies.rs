@@ -16,7 +16,7 @@ use super::request::{Objects, WriteRequest};
 use crate::status::{Cause, Status};
 
 /// The units that all policies together may cost for one write. Kubernetes has no such limit, but a binding may select many parameters.
-const WRITE_BUDGET: u64 = 5 * POLICY_BUDGET;
+pub(super) const WRITE_BUDGET: u64 = 5 * POLICY_BUDGET;
 
 /// Why a write is refused: the message of the first policy that denies it, and its reason.
 type Denial = (String, String);
@@ -44,13 +44,13 @@ pub(super) async fn validate(
 }
 
 /// The check of one write.
-struct Check<'a> {
-    active: &'a Active<'a>,
-    write: &'a WriteRequest<'a>,
-    objects: Objects<'a>,
+pub(super) struct Check<'a> {
+    pub active: &'a Active<'a>,
+    pub write: &'a WriteRequest<'a>,
+    pub objects: Objects<'a>,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
     /// Checks the write against one policy with all its bindings. `left` is the remaining cost that [`WRITE_BUDGET`]
     /// allows, and `denial` is the first denial so far.
     async fn policy(
@@ -98,7 +98,7 @@ impl Check<'_> {
     }
 
     /// Returns what the policy checks, and the version in which it sees the objects, if the policy is for the write.
-    fn applicable_rules<'p>(
+    pub(super) fn applicable_rules<'p>(
         &self,
         policy: &'p Policy,
     ) -> Result<Option<(&'p PolicyRules, MatchedVersion)>, String> {
@@ -109,8 +109,13 @@ impl Check<'_> {
     }
 
     /// Returns the parameters to evaluate the policy with; none if the binding is not for the write.
-    fn params(&self, rules: &PolicyRules, binding: &Binding) -> Result<Vec<Option<Param<'_>>>, String> {
-        let (registry, namespaces) = (&self.active.registry, &self.active.control.namespaces);
+    pub(super) fn params(
+        &self,
+        rules: &PolicyRules,
+        binding: &Binding,
+    ) -> Result<Vec<Option<Param<'a>>>, String> {
+        let active: &'a Active<'a> = self.active;
+        let (registry, namespaces) = (&active.registry, &active.control.namespaces);
         if let Some(criteria) = &binding.criteria {
             let criteria = criteria.as_ref().map_err(Clone::clone)?;
             let matched = criteria.matches(self.write, self.objects, registry, namespaces);
@@ -121,11 +126,24 @@ impl Check<'_> {
         params::collect(rules, binding, self.write.request_namespace(), registry)
     }
 
+    /// Returns the variables for one parameter.
+    pub(super) fn inputs_with(
+        &self,
+        version: &MatchedVersion,
+        (new, old): (Option<&Value>, Option<&Value>),
+        param: Option<&Param<'_>>,
+    ) -> Inputs<'a> {
+        let mut inputs = self.inputs(version, new, old);
+        inputs.set("params", from_json(param.map_or(Value::Null, Param::value)));
+        inputs
+    }
+
     /// Returns the variables that are the same for all bindings.
-    fn inputs(&self, version: &MatchedVersion, new: Option<&Value>, old: Option<&Value>) -> Inputs {
+    fn inputs(&self, version: &MatchedVersion, new: Option<&Value>, old: Option<&Value>) -> Inputs<'a> {
         let Self { active, write, .. } = self;
         let request = write.to_value(version.endpoint(write.endpoint), &active.user, &active.options);
-        let mut inputs = Inputs::new(new, old, request);
+        let inputs = Inputs::new(new, old, request);
+        let mut inputs = inputs.with_authorizer(active.access, &active.user, write);
         inputs.set("namespaceObject", self.namespace_object());
         inputs
     }

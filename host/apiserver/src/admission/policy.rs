@@ -1,18 +1,12 @@
-//! ValidatingAdmissionPolicies and their bindings, compiled.
+//! ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings, compiled.
 
 use pilothouse_cel::Expression;
 use serde_json::Value;
 
 use super::conditions::{Conditions, FailurePolicy};
 use super::criteria::Criteria;
-use super::expressions::{compile, members_of, uses_whole};
-
-/// The variables of all expressions of a policy but its match conditions.
-pub(crate) const POLICY_VARIABLES: &[&str] =
-    &["object", "oldObject", "request", "params", "namespaceObject", "variables"];
-/// The variables of a policy's match conditions.
-pub(crate) const CONDITION_VARIABLES: &[&str] =
-    &["object", "oldObject", "request", "params", "namespaceObject"];
+use super::environment::{Environment, ResultType};
+use super::expressions::{members_of, uses_whole};
 
 /// A policy.
 pub(crate) struct Policy {
@@ -22,7 +16,7 @@ pub(crate) struct Policy {
     pub(super) rules: Result<PolicyRules, String>,
 }
 
-/// What a policy checks.
+/// What a policy checks or changes.
 pub(super) struct PolicyRules {
     pub criteria: Criteria,
     /// `apiVersion` and `kind` of the parameters.
@@ -30,6 +24,9 @@ pub(super) struct PolicyRules {
     pub conditions: Conditions,
     pub variables: Vec<Variable>,
     pub validations: Vec<Validation>,
+    pub mutations: Vec<Mutation>,
+    /// Whether the policy is evaluated again after a later change of the object.
+    pub is_reinvoked: bool,
 }
 
 /// A variable of a policy.
@@ -50,6 +47,22 @@ pub(super) struct Validation {
     pub reason: Option<String>,
     /// The positions of the variables that its expressions use.
     pub uses: Vec<usize>,
+}
+
+/// A mutation of a policy.
+pub(super) struct Mutation {
+    pub text: String,
+    pub expression: Expression,
+    pub patch: PatchType,
+    /// The positions of the variables that its expression uses.
+    pub uses: Vec<usize>,
+}
+
+/// What the value of a mutation's expression is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PatchType {
+    ApplyConfiguration,
+    JsonPatch,
 }
 
 /// A binding of a policy.
@@ -87,20 +100,24 @@ impl PolicyRules {
     fn parse(spec: &Value) -> Result<Self, String> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let param_kind = spec.get("paramKind").filter(|kind| kind.is_object());
+        let mut environment = Environment::of_policy(spec);
         let mut variables: Vec<Variable> = Vec::new();
         for variable in spec["variables"].as_array().into_iter().flatten() {
-            let source = text(&variable["expression"]);
-            let expression = compile(&source, POLICY_VARIABLES)?;
+            let (name, source) = (text(&variable["name"]), text(&variable["expression"]));
+            let (expression, ty) = environment.compile(&source, ResultType::Any)?;
+            environment.declare(&name, ty);
             let uses = used_variables(&[&expression], &variables);
-            variables.push(Variable { name: text(&variable["name"]), text: source, expression, uses });
+            variables.push(Variable { name, text: source, expression, uses });
         }
         let mut validations = Vec::new();
         for validation in spec["validations"].as_array().into_iter().flatten() {
             let source = text(&validation["expression"]);
-            let expression = compile(&source, POLICY_VARIABLES)?;
+            let (expression, _) = environment.compile(&source, ResultType::Bool)?;
             let optional = |name: &str| validation[name].as_str().filter(|text| !text.is_empty());
-            let message_expression =
-                optional("messageExpression").map(|text| compile(text, POLICY_VARIABLES)).transpose()?;
+            let message_expression = optional("messageExpression")
+                .map(|text| environment.compile(text, ResultType::Text))
+                .transpose()?
+                .map(|(expression, _)| expression);
             let mut expressions = vec![&expression];
             expressions.extend(&message_expression);
             let uses = used_variables(&expressions, &variables);
@@ -113,14 +130,39 @@ impl PolicyRules {
                 message_expression,
             });
         }
+        let conditions = Environment::of_conditions(param_kind.is_some());
         Ok(Self {
             criteria: Criteria::of_policy(&spec["matchConstraints"])?,
             param_kind: param_kind.map(|kind| (text(&kind["apiVersion"]), text(&kind["kind"]))),
-            conditions: Conditions::parse(&spec["matchConditions"], CONDITION_VARIABLES)?,
+            conditions: Conditions::parse(&spec["matchConditions"], &conditions)?,
+            mutations: parse_mutations(spec, &environment, &variables)?,
+            is_reinvoked: spec["reinvocationPolicy"] == "IfNeeded",
             variables,
             validations,
         })
     }
+}
+
+/// Compiles the mutations of a policy.
+fn parse_mutations(
+    spec: &Value,
+    environment: &Environment,
+    variables: &[Variable],
+) -> Result<Vec<Mutation>, String> {
+    let environment = environment.constructing();
+    let mut mutations = Vec::new();
+    for mutation in spec["mutations"].as_array().into_iter().flatten() {
+        let (patch, source, result) = if mutation["patchType"] == "JSONPatch" {
+            (PatchType::JsonPatch, &mutation["jsonPatch"], ResultType::Patch)
+        } else {
+            (PatchType::ApplyConfiguration, &mutation["applyConfiguration"], ResultType::Object)
+        };
+        let text = source["expression"].as_str().unwrap_or_default().to_owned();
+        let (expression, _) = environment.compile(&text, result)?;
+        let uses = used_variables(&[&expression], variables);
+        mutations.push(Mutation { text, expression, patch, uses });
+    }
+    Ok(mutations)
 }
 
 /// Returns the positions of the variables that expressions select from `variables`: all of them if it is used in another way.

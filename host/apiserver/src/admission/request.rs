@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::rules::RuleTarget;
 use crate::registry::{Endpoint, Registry};
+use crate::schema::Schema;
 use crate::user::User;
 
 /// What a write does.
@@ -69,6 +70,14 @@ impl<'a> WriteRequest<'a> {
     /// Whether the objects of the subresource are of another kind than the resource, whatever its version.
     pub(crate) fn has_own_kind(&self) -> bool {
         own_kind(self.subresource).is_some()
+    }
+
+    /// Returns the schema of the objects of the write in the version of `endpoint`.
+    pub(crate) fn schema_of(&self, endpoint: &Endpoint) -> Option<Arc<Schema>> {
+        match own_kind(self.subresource) {
+            Some((group, version, kind)) => Schema::builtin(group, version, kind),
+            None => endpoint.schema.clone(),
+        }
     }
 
     /// Returns what rules see of the write, as if it was sent to `endpoint`.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::conditions::{Conditions, FailurePolicy};
 use super::criteria::Criteria;
-use super::expressions::WEBHOOK_VARIABLES;
+use super::environment::Environment;
 use super::review::ReviewVersion;
 use crate::webhooks::Destination;
 
@@ -57,7 +57,7 @@ impl Webhook {
             name: webhook["name"].as_str().unwrap_or_default().to_owned(),
             destination: Destination::parse(&webhook["clientConfig"]),
             criteria: Criteria::of_webhook(webhook)?,
-            conditions: Conditions::parse(&webhook["matchConditions"], WEBHOOK_VARIABLES)?,
+            conditions: Conditions::parse(&webhook["matchConditions"], &Environment::of_conditions(false))?,
             failure_policy: FailurePolicy::parse(&webhook["failurePolicy"]),
             timeout: Duration::from_secs(timeout.clamp(1, MAX_TIMEOUT)),
             is_reinvoked: webhook["reinvocationPolicy"] == "IfNeeded",

@@ -68,16 +68,23 @@ fn storage_version_hash(endpoint: &Endpoint) -> Option<Value> {
         (Some(custom), _) if custom.storage_version != endpoint.api_version => return None,
         (_, Conversion::Events) => "/v1".to_owned(),
         (_, Conversion::Autoscaling) => format!("{}/v2", endpoint.group),
-        // kube-apiserver still stores CRDs as v1beta1.
-        _ if is_crd(endpoint) => format!("{}/v1beta1", endpoint.group),
+        // kube-apiserver still stores these as v1beta1.
+        _ if is_stored_as_beta(endpoint) => format!("{}/v1beta1", endpoint.group),
         _ => format!("{}/{}", endpoint.group, endpoint.version),
     };
     let hash = Sha256::digest(format!("{stored}/{}", resource.names.kind));
     serde_json::to_value(ByteString(hash[..8].to_vec())).ok()
 }
 
-fn is_crd(endpoint: &Endpoint) -> bool {
-    endpoint.group == "apiextensions.k8s.io" && endpoint.resource.names.plural == "customresourcedefinitions"
+fn is_stored_as_beta(endpoint: &Endpoint) -> bool {
+    matches!(
+        (endpoint.group.as_str(), endpoint.resource.names.plural.as_str()),
+        ("apiextensions.k8s.io", "customresourcedefinitions")
+            | (
+                "admissionregistration.k8s.io",
+                "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings"
+            )
+    )
 }
 
 /// Returns the `APIResource` of an endpoint and of its subresources.
@@ -127,6 +134,7 @@ mod tests {
             ("autoscaling", "v1", "horizontalpodautoscalers", Some("qwQve8ut294=")),
             ("autoscaling", "v2", "horizontalpodautoscalers", Some("qwQve8ut294=")),
             ("apiextensions.k8s.io", "v1", "customresourcedefinitions", Some("jfWCUB31mvA=")),
+            ("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", Some("LYmCf+UMVdg=")),
             ("", "v1", "componentstatuses", None),
         ] {
             let endpoint = registry.endpoint(group, version, plural).expect("it is built in");

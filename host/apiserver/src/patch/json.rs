@@ -5,7 +5,7 @@
 
 use std::io;
 
-use json_patch::{AddOperation, PatchOperation, ReplaceOperation};
+use json_patch::{AddOperation, PatchErrorKind, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use super::PatchError;
@@ -54,8 +54,13 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
         let added = addition(&result, operation);
         let operation = added.as_ref().unwrap_or(operation);
         // A failure leaves the copy as it is, which is dropped then.
-        json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation))
-            .map_err(|error| failed(error.kind.to_string()))?;
+        json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation)).map_err(|error| {
+            let failed = failed(error.kind.to_string());
+            match error.kind {
+                PatchErrorKind::TestFailed => PatchError::TestFailed(failed.to_string()),
+                _ => failed,
+            }
+        })?;
     }
     Ok(result)
 }
@@ -191,7 +196,7 @@ mod tests {
         let target = json!({"a": 1});
         let patch =
             json!([{"op": "replace", "path": "/a", "value": 2}, {"op": "test", "path": "/a", "value": 1}]);
-        let Err(PatchError::Unprocessable(message)) = json_patch(&target, &patch) else {
+        let Err(PatchError::TestFailed(message)) = json_patch(&target, &patch) else {
             panic!("the test must fail")
         };
         assert!(message.contains("\"test\"") && message.contains("/a"), "{message}");

@@ -22,6 +22,9 @@ pub enum PatchError {
     /// The patch does not fit the object, such as a failed `test`: 422 Invalid.
     #[error("{0}")]
     Unprocessable(String),
+    /// A `test` of a JSON patch failed: 422 Invalid.
+    #[error("{0}")]
+    TestFailed(String),
     /// An error that kube-apiserver does not classify: 500 without a reason.
     #[error("{0}")]
     Unclassified(String),

@@ -231,6 +231,12 @@ const ROWS: &[Row] = &[
         .categories(EXTENSIONS)
         .status()
         .flags(&[Generation, ConditionalUpdate, ReturnsDeleted]),
+    cluster(ADMISSION, "MutatingAdmissionPolicy", "mutatingadmissionpolicies")
+        .categories(EXTENSIONS)
+        .flags(&[Generation]),
+    cluster(ADMISSION, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings")
+        .categories(EXTENSIONS)
+        .flags(&[Generation]),
     cluster(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
         .categories(EXTENSIONS)
         .flags(&[Generation]),

@@ -8,7 +8,7 @@ use super::internal::ControllerAdmission;
 use super::owner_references::{self, Step};
 use super::update::UpdateTarget;
 use super::{
-    WriteResult, admit, certificates, crd_sync, defaults, limit_ranges, services, strategy,
+    WriteResult, admit, built_in, certificates, crd_sync, services, strategy,
     warnings as kind_warnings, with_warnings,
 };
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
@@ -111,7 +111,6 @@ async fn create_decoded(
             // Before the strategy: the client does not own what the server allocates.
             track(state, endpoint, &mut value, before_mutation.as_ref(), options);
         }
-        limit_ranges::set_defaults_of_pod(state, endpoint, &mut value);
         strategy::prepare_create(state, endpoint, &mut value, &state.now());
         // As in Kubernetes, a Service that is created through its status gets no addresses.
         if options.created_through.is_empty() && endpoint.is_core("services") {
@@ -127,10 +126,10 @@ async fn create_decoded(
         state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
         let change = (None, &value);
         certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;
-        defaults::on_create(state, endpoint, &mut value)?;
         let name = meta::text(&value, "name").to_owned();
+        let write = write_request(endpoint, namespace, &name, options);
+        let security = built_in::validate_creation(state, &write, &value)?;
         if admission.is_active() {
-            let write = write_request(endpoint, namespace, &name, options);
             admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
         }
         let value = endpoint.to_storage(value).await?;
@@ -146,6 +145,7 @@ async fn create_decoded(
                 warnings.extend(kind_warnings::on_write(endpoint, &stored));
                 warnings.extend(kind_warnings::on_create(endpoint, &stored));
                 warnings.extend(duplicate_owners);
+                warnings.extend(security);
                 warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }
@@ -179,25 +179,21 @@ async fn mutate(
     options: &WriteOptions,
     admission: &Admission<'_>,
 ) -> Result<Option<Value>, Status> {
-    if !admission.is_active() {
+    if let Some(namespace) = namespace {
+        // The first plugin of kube-apiserver is that for the namespace.
+        let found = state.namespaces.get("", namespace);
+        check_namespace(state, endpoint, found.as_ref(), namespace, meta::text(value, "name"))?;
+    }
+    if !admission.is_active() && !built_in::may_change_creation(endpoint) {
         return Ok(None);
     }
     let before = value.clone();
-    let name = meta::text(&before, "name");
-    if let Some(namespace) = namespace {
-        // Before webhooks are called, because kube-apiserver asks for the namespace first.
-        check_namespace(state, endpoint, state.namespaces.get("", namespace).as_ref(), namespace, name)?;
-    }
     let mut new = Some(value.take());
-    let write = write_request(endpoint, namespace, name, options);
-    let is_changed = admission.mutate(&write, &mut new, None).await?;
+    let write = write_request(endpoint, namespace, meta::text(&before, "name"), options);
+    let plugins = built_in::OfCreation { state, endpoint, namespace };
+    admission.mutate(&write, &mut new, None, &plugins).await?;
     *value = new.unwrap_or_default();
-    if !is_changed {
-        return Ok(None);
-    }
-    admit::decode_mutated(endpoint, value)?;
-    check_scope(endpoint, namespace, value)?;
-    Ok(Some(before))
+    Ok((before != *value).then_some(before))
 }
 
 /// Records the managed fields of a new object. The client owns what it sent, not what admission added.
@@ -219,7 +215,11 @@ fn track(
 }
 
 /// Sets the object's namespace to that of the path, or rejects an object with another namespace.
-fn check_scope(endpoint: &Endpoint, namespace: Option<&str>, value: &mut Value) -> Result<(), Status> {
+pub(super) fn check_scope(
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    value: &mut Value,
+) -> Result<(), Status> {
     match namespace {
         Some(namespace) if endpoint.resource.namespaced => {
             let found = meta::text(value, "namespace");

@@ -22,11 +22,16 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) {
         set_default(value, "storageClassName", STORAGE_CLASS, || {
             newest_default(&classes(state, "storage.k8s.io", "storageclasses"), &DEFAULT_STORAGE_CLASS)
         });
-    } else if endpoint.group == "networking.k8s.io" && endpoint.resource.names.plural == "ingresses" {
+    } else if is_ingress(endpoint) {
         set_default(value, "ingressClassName", INGRESS_CLASS, || {
             newest_default(&classes(state, "networking.k8s.io", "ingressclasses"), &[DEFAULT_INGRESS_CLASS])
         });
     }
+}
+
+/// Whether the endpoint serves Ingresses.
+pub(super) fn is_ingress(endpoint: &Endpoint) -> bool {
+    endpoint.group == "networking.k8s.io" && endpoint.resource.names.plural == "ingresses"
 }
 
 fn classes(state: &State, group: &str, plural: &str) -> Vec<Value> {

@@ -1,6 +1,6 @@
-//! The fields that kube-apiserver's built-in admission plugins set on new objects: `Priority`, `DefaultTolerationSeconds`,
-//! `TaintNodesByCondition`, `ServiceAccount` and `StorageObjectInUseProtection`, and those of other modules: `LimitRanger`, `RuntimeClass`,
-//! `DefaultStorageClass` and `DefaultIngressClass`. As there, no field manager owns them.
+//! The fields that kube-apiserver's built-in admission plugins set on new objects: `ServiceAccount`, `TaintNodesByCondition`, `Priority`,
+//! `DefaultTolerationSeconds` and `StorageObjectInUseProtection`, and those of other modules: `LimitRanger`, `DefaultStorageClass`, `RuntimeClass` and
+//! `DefaultIngressClass`. As there, no field manager owns them.
 
 use serde_json::{Value, json};
 
@@ -32,22 +32,20 @@ struct Priority {
 /// Sets the fields of a new object.
 ///
 /// # Errors
-/// 403 if the Pod names a PriorityClass or a RuntimeClass that does not exist, or contradicts it, or if a LimitRange forbids the object.
+/// 403 if the Pod names a PriorityClass or a RuntimeClass that does not exist, or contradicts it.
 pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
-    limit_ranges::check(state, endpoint, value)?;
-    default_classes::on_create(state, endpoint, value);
+    limit_ranges::set_defaults_of_pod(state, endpoint, value);
     if endpoint.is_core("pods") {
         let name = meta::text(value, "name").to_owned();
-        let classes = priority_classes(state);
-        set_priority(&classes, &mut value["spec"])
-            .map_err(|problem| Status::forbidden(endpoint.resource_ref(), &name, &problem))?;
-        add_tolerations(&mut value["spec"]);
-        runtime_class::apply(state, &mut value["spec"])
-            .map_err(|problem| Status::forbidden(endpoint.resource_ref(), &name, &problem))?;
-        if value["spec"]["serviceAccountName"].is_null() {
-            value["spec"]["serviceAccountName"] = json!("default");
-            value["spec"]["serviceAccount"] = json!("default");
+        let refused = |problem: String| Status::forbidden(endpoint.resource_ref(), &name, &problem);
+        let spec = &mut value["spec"];
+        if spec["serviceAccountName"].as_str().is_none_or(str::is_empty) {
+            spec["serviceAccountName"] = json!("default");
+            spec["serviceAccount"] = json!("default");
         }
+        set_priority(&priority_classes(state), spec).map_err(refused)?;
+        add_tolerations(spec);
+        runtime_class::apply(state, spec).map_err(refused)?;
     } else if endpoint.is_core("nodes") {
         add_taint(&mut value["spec"]);
     } else if state.protects_volumes && endpoint.is_core("persistentvolumeclaims") {
@@ -55,7 +53,33 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -
     } else if state.protects_volumes && endpoint.is_core("persistentvolumes") {
         add_finalizer(value, VOLUME_PROTECTION);
     }
+    default_classes::on_create(state, endpoint, value);
     Ok(())
+}
+
+/// Checks that there is at most one PriorityClass that is the default. Other objects pass.
+///
+/// # Errors
+/// 403 if another one is.
+pub(super) fn check_priority_class(state: &State, endpoint: &Endpoint, value: &Value) -> Result<(), Status> {
+    let is_class =
+        endpoint.group == "scheduling.k8s.io" && endpoint.resource.names.plural == "priorityclasses";
+    if !is_class || value["globalDefault"] != true {
+        return Ok(());
+    }
+    let name = meta::text(value, "name");
+    let classes = priority_classes(state);
+    let mut others =
+        classes.iter().filter(|class| class["globalDefault"] == true && meta::text(class, "name") != name);
+    match others.next() {
+        None => Ok(()),
+        Some(other) => {
+            let other = meta::text(other, "name");
+            let problem =
+                format!("PriorityClass {other} is already marked as default. Only one default can exist");
+            Err(Status::forbidden(endpoint.resource_ref(), name, &problem))
+        }
+    }
 }
 
 /// Restores the fields of an updated Pod that the client left out.

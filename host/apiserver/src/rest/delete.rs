@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
 use super::{crd_sync, strategy};
-use crate::admission::{Admission, Objects, Operation, WriteRequest};
+use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
 use crate::clock;
 use crate::meta;
 use crate::registry::Endpoint;
@@ -237,7 +237,7 @@ async fn admit(
     };
     let present = endpoint.present(Arc::clone(current)).await?;
     let old = endpoint.served_value(&present);
-    admission.mutate(&write, &mut None, Some(&old)).await?;
+    admission.mutate(&write, &mut None, Some(&old), &NoBuiltIn).await?;
     admission.validate(&write, Objects { new: None, old: Some(&old) }).await
 }
 

@@ -13,7 +13,7 @@ use super::{
     WriteResult, admit, certificates, create, patch, pod_actions, pods, review, scale, token, warnings,
     with_warnings,
 };
-use crate::admission::{Admission, Objects, Operation, WriteRequest};
+use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::{WriteOptions, parse_resource_version};
@@ -128,7 +128,7 @@ fn begin_admission<'a>(
         Verb::Delete | Verb::DeleteCollection if !request.body.is_empty() => body::decode(request)?,
         _ => request.query.options_value(),
     };
-    Ok(state.admission.begin(state.registry(), user, options))
+    Ok(state.admission.begin(&state.access, state.registry(), user, options))
 }
 
 impl Call<'_> {
@@ -412,7 +412,7 @@ impl Call<'_> {
             dry_run: self.request.query.dry_run("CreateOptions")?,
         };
         let mut new = Some(object);
-        self.admission.mutate(&write, &mut new, None).await?;
+        self.admission.mutate(&write, &mut new, None, &NoBuiltIn).await?;
         let object = new.unwrap_or_default();
         self.admission.validate(&write, Objects { new: Some(&object), old: None }).await?;
         Ok(object)

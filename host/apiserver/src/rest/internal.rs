@@ -31,7 +31,7 @@ impl<'a> ControllerAdmission<'a> {
         let runtime = Handle::try_current().ok();
         let may_wait = runtime.is_some_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
         let user = Arc::new(User::new(&format!("system:{manager}"), &[]));
-        let mut admission = state.admission.begin(state.registry(), user, Value::Null);
+        let mut admission = state.admission.begin(&state.access, state.registry(), user, Value::Null);
         if !may_wait {
             admission.skip_webhooks();
         }

@@ -5,6 +5,7 @@
 
 pub(crate) mod admit;
 pub(crate) mod api_services;
+mod built_in;
 pub(crate) mod certificates;
 mod claims;
 pub(crate) mod crd_sync;

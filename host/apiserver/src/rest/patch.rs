@@ -61,7 +61,7 @@ impl Patch {
             PatchError::TooLarge(problem) => Status::request_entity_too_large(&problem),
             PatchError::Unclassified(problem) => Status::unclassified(problem),
             // kube-apiserver does not say which operation failed, either.
-            PatchError::Unprocessable(problem) => {
+            PatchError::Unprocessable(problem) | PatchError::TestFailed(problem) => {
                 tracing::debug!(problem, "a patch failed");
                 Status::unprocessable("the server rejected our request due to an error in our request")
             }

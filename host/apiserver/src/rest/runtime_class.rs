@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::schema::quantity;
 use crate::state::State;
@@ -13,17 +13,35 @@ use crate::state::State;
 /// # Errors
 /// Errors with the reason if there is no such class, or the Pod contradicts it.
 pub(super) fn apply(state: &State, spec: &mut Value) -> Result<(), String> {
-    let Some(name) = spec["runtimeClassName"].as_str() else { return check_overhead(None, spec) };
+    class_of(state, spec)?.map_or(Ok(()), |class| add_class(&class, spec))
+}
+
+/// Checks the overhead of a Pod that admission may have changed.
+///
+/// # Errors
+/// Errors with the reason if it is not that of the Pod's RuntimeClass.
+pub(super) fn check(state: &State, spec: &Value) -> Result<(), String> {
+    let class = class_of(state, spec)?;
+    let overhead = class.as_ref().filter(|class| !class["overhead"].is_null());
+    check_overhead(overhead.map(|class| &class["overhead"]["podFixed"]), spec)
+}
+
+/// Returns the Pod's RuntimeClass; `None` if it names none.
+fn class_of(state: &State, spec: &Value) -> Result<Option<Value>, String> {
+    let Some(name) = spec["runtimeClassName"].as_str() else { return Ok(None) };
     let registry = state.registry();
     let classes = registry.endpoint("node.k8s.io", "v1", "runtimeclasses");
     let class = classes.and_then(|classes| classes.resource.table.get("", name));
-    let class = class.ok_or_else(|| format!("pod rejected: RuntimeClass {name:?} not found"))?.value();
-    add_class(&class, spec)
+    let class = class.ok_or_else(|| format!("pod rejected: RuntimeClass {name:?} not found"))?;
+    Ok(Some(class.value()))
 }
 
 fn add_class(class: &Value, spec: &mut Value) -> Result<(), String> {
     let overhead = &class["overhead"]["podFixed"];
-    check_overhead(Some(overhead).filter(|_| !class["overhead"].is_null()), spec)?;
+    let is_given = spec["overhead"].as_object().is_some_and(|given| !given.is_empty());
+    if is_given && !class["overhead"].is_null() {
+        check_overhead(Some(overhead), spec)?;
+    }
     if !overhead.is_null() {
         spec["overhead"] = overhead.clone();
     }
@@ -51,17 +69,15 @@ fn add_class(class: &Value, spec: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the overhead that the client gave.
+/// Checks the overhead of a Pod.
 fn check_overhead(of_class: Option<&Value>, spec: &Value) -> Result<(), String> {
     let given = &spec["overhead"];
-    let is_empty = given.as_object().is_none_or(Map::is_empty);
     match of_class {
         None if given.is_null() => Ok(()),
         None => {
             Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
                 .to_owned())
         }
-        Some(_) if is_empty => Ok(()),
         Some(overhead) if is_same(overhead, given) => Ok(()),
         Some(_) => {
             Err("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned())

@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::update::UpdateTarget;
-use super::{api_services, certificates, daemon_sets, defaults, jobs, pods, services};
+use super::{api_services, certificates, daemon_sets, jobs, pods, services};
 use crate::admission::{self, validation};
 use crate::crd;
 use crate::meta;
@@ -108,7 +108,6 @@ pub(crate) fn prepare_update(
             label_with_name(new);
         }
         ("", "pods") if target == UpdateTarget::Object => {
-            defaults::on_pod_update(old, new);
             return pods::validate_update(old, new);
         }
         ("", "pods") if target == UpdateTarget::EphemeralContainers => {

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::internal::{ControllerAdmission, complete};
 use super::owner_references::{self, Step};
 use super::{
-    WriteResult, admit, certificates, claims, crd_sync, pods, scale, strategy, warnings as kind_warnings,
+    WriteResult, admit, built_in, certificates, crd_sync, pods, scale, strategy,
+    warnings as kind_warnings,
 };
-use crate::admission::{Admission, Objects, Operation, WriteRequest};
+use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
 use crate::go;
 use crate::meta;
 use crate::patch::apply::{finish_scale, track_scale_update};
@@ -158,7 +159,7 @@ pub(crate) async fn update_admitted(
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
         let states = (Some(&old), &new);
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
-        claims::check_update(state, endpoint, target, (&old, &new))?;
+        warnings.extend(built_in::validate_update(state, &write, target, (&old, &new))?);
         if let (UpdateTarget::Scale, false, Some(paths)) = (target, applied, &endpoint.scale) {
             let now = state.now();
             let writer = admit::writer(endpoint, options, write.subresource, &now);
@@ -212,36 +213,32 @@ async fn mutate(
     new: &mut Value,
     admission: &Admission<'_>,
 ) -> Result<Option<Value>, Status> {
-    if !admission.is_active() {
+    let endpoint = write.endpoint;
+    if !admission.is_active() && !(target == UpdateTarget::Object && endpoint.is_core("pods")) {
         return Ok(None);
     }
-    let endpoint = write.endpoint;
     let sent = new.clone();
-    let is_changed = match &endpoint.scale {
+    match &endpoint.scale {
         // The object of `/scale` is the Scale.
         Some(paths) if target == UpdateTarget::Scale => {
             let mut scaled = Some(scale::from_object(endpoint, paths, new));
+            let before = scaled.clone();
             let old = scale::from_object(endpoint, paths, old);
-            let is_changed = admission.mutate(write, &mut scaled, Some(&old)).await?;
+            admission.mutate(write, &mut scaled, Some(&old), &NoBuiltIn).await?;
+            if scaled == before {
+                return Ok(None);
+            }
             *new = scale::set_replicas(endpoint, paths, new, &scaled.unwrap_or_default())?;
-            is_changed
+            admit::decode_mutated(endpoint, new)?;
         }
         _ => {
             let mut object = Some(new.take());
-            let is_changed = admission.mutate(write, &mut object, Some(old)).await?;
+            let plugins = built_in::OfUpdate { endpoint, target, name: write.name, old };
+            admission.mutate(write, &mut object, Some(old), &plugins).await?;
             *new = object.unwrap_or_default();
-            is_changed
         }
-    };
-    if !is_changed {
-        return Ok(None);
     }
-    admit::decode_mutated(endpoint, new)?;
-    if meta::text(new, "name") != write.name {
-        let cause = field::invalid("metadata.name", &new["metadata"]["name"], "field is immutable");
-        return Err(Status::invalid(endpoint.resource_ref(), write.name, vec![cause]));
-    }
-    Ok(Some(sent))
+    Ok((sent != *new).then_some(sent))
 }
 
 /// Asks admission whether the new state is allowed.

@@ -79,8 +79,8 @@ pub const KINDS: &[BuiltinKind] = kinds! {
     "events.k8s.io" "v1" in k8s_openapi::api::events::v1 { Event }
     "node.k8s.io" "v1" in k8s_openapi::api::node::v1 { RuntimeClass }
     "admissionregistration.k8s.io" "v1" in k8s_openapi::api::admissionregistration::v1 {
-        MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-        ValidatingWebhookConfiguration,
+        MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
+        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
     }
     "certificates.k8s.io" "v1" in k8s_openapi::api::certificates::v1 { CertificateSigningRequest }
     "authentication.k8s.io" "v1" in k8s_openapi::api::authentication::v1 {

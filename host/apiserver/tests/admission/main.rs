@@ -1,8 +1,9 @@
-//! Admission through the REST API: webhooks behind TLS, and ValidatingAdmissionPolicies.
+//! Admission through the REST API: webhooks behind TLS, ValidatingAdmissionPolicies and MutatingAdmissionPolicies.
 
 #[path = "../api/mod.rs"]
 mod api;
 mod conversion;
+mod mutating_policies;
 mod policies;
 mod server;
 mod webhooks;

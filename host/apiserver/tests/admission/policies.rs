@@ -1,5 +1,6 @@
 //! ValidatingAdmissionPolicies with bindings and parameters.
 
+use pilothouse_apiserver::{ApiServer, Authorization, User};
 use serde_json::{Value, json};
 
 use crate::api::{Api, core};
@@ -148,5 +149,77 @@ async fn kubectl_columns_show_what_policies_and_bindings_refer_to() {
     assert_eq!(
         bindings.body["rows"][0]["cells"].as_array().map(|cells| &cells[..3]),
         Some(&[json!("b"), json!("p"), json!("default/limit")][..])
+    );
+}
+
+#[tokio::test]
+async fn expressions_ask_the_authorizer_of_the_server() {
+    let server = ApiServer::builder().authorization(Authorization::Rbac).build();
+    let api = Api { server };
+    let validations = json!([
+        {"expression": "authorizer.requestResource.check('create').allowed()", "message": "may not create"},
+        {"expression": "authorizer.group('').resource('secrets').namespace('default').check('get').allowed()",
+            "message": "may not read secrets"},
+        {"expression": "!authorizer.serviceAccount('default', 'robot').path('/metrics').check('get').allowed()",
+            "message": "the robot may read metrics"},
+    ]);
+    create_policy(&api, &validations, &json!({})).await;
+    bind(&api, "b", &json!({})).await;
+    api.post(&core("configmaps"), &config_map("a", &json!({}))).await.ok();
+    let role = json!({
+        "metadata": {"name": "writer"},
+        "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}],
+    });
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    api.post(&format!("{roles}/roles"), &role).await.ok();
+    let binding = json!({
+        "metadata": {"name": "writer"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "writer"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}],
+    });
+    api.post(&format!("{roles}/rolebindings"), &binding).await.ok();
+    let client = kube::Client::new(api.server.service_as(User::new("eve", &[])), "default");
+    let request = http::Request::post(core("configmaps"))
+        .header("content-type", "application/json")
+        .body(config_map("a2", &json!({})).to_string().into_bytes())
+        .expect("a request");
+    let denied = client.request::<Value>(request).await.expect_err("eve may not read secrets");
+    assert!(denied.to_string().contains("denied request: may not read secrets"), "{denied}");
+}
+
+#[tokio::test]
+async fn a_validation_must_be_a_boolean_and_name_known_fields() {
+    let api = Api::new();
+    let refused = async |expression: &str| {
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [{
+                    "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"],
+                }]},
+                "validations": [{"expression": expression}],
+            },
+        });
+        let refused = api.post(POLICIES, &policy).await.fails(422, "Invalid");
+        refused["details"]["causes"][0]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let number = refused("1").await;
+    assert!(number.ends_with("must evaluate to bool but got int"), "{number}");
+    let field = refused("request.nothing == 1").await;
+    assert!(field.contains("ERROR: <input>:1:8: undefined field 'nothing'"), "{field}");
+    let params = refused("params.a == 1").await;
+    assert!(params.contains("undeclared reference to 'params' (in container '')"), "{params}");
+}
+
+#[tokio::test]
+async fn a_selection_from_null_is_an_error() {
+    let api = Api::new();
+    create_policy(&api, &json!([{"expression": "!oldObject.data.x"}]), &json!({})).await;
+    bind(&api, "b", &json!({})).await;
+    let denied = api.post(&core("configmaps"), &config_map("a", &json!({}))).await.fails(422, "Invalid");
+    let message = denied["message"].as_str().unwrap_or_default();
+    assert!(
+        message.ends_with("expression '!oldObject.data.x' resulted in error: no such key: data"),
+        "{message}"
     );
 }

@@ -22,7 +22,12 @@ pub(crate) fn validate(group: &str, plural: &str, object: &Value) -> Vec<Cause> 
         "mutatingwebhookconfigurations" => webhooks::validate(&mut checker, object, true),
         "validatingwebhookconfigurations" => webhooks::validate(&mut checker, object, false),
         "validatingadmissionpolicies" => policies::validate_policy(&mut checker, &object["spec"]),
-        "validatingadmissionpolicybindings" => policies::validate_binding(&mut checker, &object["spec"]),
+        "validatingadmissionpolicybindings" => {
+            policies::validate_binding(&mut checker, &object["spec"]);
+            policies::validate_actions(&mut checker, &object["spec"]);
+        }
+        "mutatingadmissionpolicies" => policies::validate_mutating_policy(&mut checker, &object["spec"]),
+        "mutatingadmissionpolicybindings" => policies::validate_binding(&mut checker, &object["spec"]),
         _ => {}
     }
     checker.into_causes()

@@ -1,12 +1,13 @@
-//! Validation of ValidatingAdmissionPolicies and their bindings.
+//! Validation of ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings.
 
 use std::collections::BTreeSet;
 
+use pilothouse_cel::check::Type;
 use pilothouse_model::names::{is_dns_1035_label, is_dns_subdomain};
 use serde_json::Value;
 
 use super::shared::{Checker, items};
-use crate::admission::policy::{CONDITION_VARIABLES, POLICY_VARIABLES};
+use crate::admission::environment::{Environment, ResultType};
 use crate::schema::field;
 
 const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
@@ -34,7 +35,88 @@ const RESERVED: [&str; 19] = [
     "var",
 ];
 
+/// The operations that a MutatingAdmissionPolicy can be for.
+const MUTATING_OPERATIONS: [&str; 2] = ["CREATE", "UPDATE"];
+
 pub(super) fn validate_policy(checker: &mut Checker, spec: &Value) {
+    let environment = validate_common(checker, spec);
+    let (validations, annotations) = (items(&spec["validations"]), items(&spec["auditAnnotations"]));
+    if validations.is_empty() && annotations.is_empty() {
+        let detail = "validations or auditAnnotations must be non-empty; at least one must be specified";
+        checker.add(field::required("spec.validations", detail));
+        checker.add(field::required("spec.auditAnnotations", detail));
+    }
+    for (index, validation) in validations.iter().enumerate() {
+        validate_validation(checker, &field::index("spec.validations", index), validation, &environment);
+    }
+    for (index, annotation) in annotations.iter().enumerate() {
+        let path = field::index("spec.auditAnnotations", index);
+        checker.required(&field::child(&path, "key"), &annotation["key"], "");
+        let expression = field::child(&path, "valueExpression");
+        if checker.required(&expression, &annotation["valueExpression"], "valueExpression is not specified") {
+            let expected = (&environment, ResultType::Annotation);
+            checker.expression(&expression, &annotation["valueExpression"], expected);
+        }
+    }
+}
+
+pub(super) fn validate_mutating_policy(checker: &mut Checker, spec: &Value) {
+    let environment = validate_common(checker, spec).constructing();
+    let rules = items(&spec["matchConstraints"]["resourceRules"]);
+    for operation in rules.iter().flat_map(|rule| items(&rule["operations"])) {
+        let path = "spec.matchConstraints.resourceRules.operations";
+        checker.one_of(path, operation, &MUTATING_OPERATIONS);
+    }
+    let mutations = items(&spec["mutations"]);
+    if mutations.is_empty() {
+        checker.add(field::required("spec.mutations", "mutations must contain at least one item"));
+    }
+    for (index, mutation) in mutations.iter().enumerate() {
+        validate_mutation(checker, &field::index("spec.mutations", index), mutation, &environment);
+    }
+    let policy = &spec["reinvocationPolicy"];
+    if checker.required("spec.reinvocationPolicy", policy, "") {
+        checker.one_of("spec.reinvocationPolicy", policy, &["IfNeeded", "Never"]);
+    }
+}
+
+fn validate_mutation(checker: &mut Checker, path: &str, mutation: &Value, environment: &Environment) {
+    let forms = [
+        ("JSONPatch", "jsonPatch", ResultType::Patch),
+        ("ApplyConfiguration", "applyConfiguration", ResultType::Object),
+    ];
+    let patch_type = field::child(path, "patchType");
+    if !checker.required(&patch_type, &mutation["patchType"], "") {
+        return;
+    }
+    if !forms.iter().any(|(name, ..)| mutation["patchType"] == *name) {
+        checker.one_of(&patch_type, &mutation["patchType"], &["ApplyConfiguration", "JSONPatch"]);
+        return;
+    }
+    let name = mutation["patchType"].as_str().unwrap_or_default();
+    for (of, member, result) in forms {
+        let at = field::child(path, member);
+        match (of == name, mutation.get(member).filter(|form| form.is_object())) {
+            (true, None) => {
+                checker.add(field::required(&at, &format!("must be specified when patchType is {name}")));
+            }
+            (true, Some(form)) => {
+                let at = field::child(&at, "expression");
+                if checker.required(&at, &form["expression"], "") {
+                    checker.expression(&at, &form["expression"], (environment, result));
+                }
+            }
+            (false, Some(_)) => {
+                let detail = format!("must not be specified when patchType is {name}");
+                checker.add(field::invalid(&at, &format!("{{{member}}}").into(), &detail));
+            }
+            (false, None) => {}
+        }
+    }
+}
+
+/// Checks what both kinds of policies have. Returns what their expressions can refer to.
+fn validate_common(checker: &mut Checker, spec: &Value) -> Environment {
     checker.one_of("spec.failurePolicy", &spec["failurePolicy"], &["Fail", "Ignore"]);
     if let Some(kind) = spec.get("paramKind").filter(|kind| kind.is_object()) {
         validate_param_kind(checker, kind);
@@ -48,25 +130,11 @@ pub(super) fn validate_policy(checker: &mut Checker, spec: &Value) {
             checker.add(field::required("spec.matchConstraints.resourceRules", ""));
         }
     }
-    checker.conditions("spec.matchConditions", &spec["matchConditions"], CONDITION_VARIABLES);
-    validate_variables(checker, &spec["variables"]);
-    let (validations, annotations) = (items(&spec["validations"]), items(&spec["auditAnnotations"]));
-    if validations.is_empty() && annotations.is_empty() {
-        let detail = "validations or auditAnnotations must be non-empty; at least one must be specified";
-        checker.add(field::required("spec.validations", detail));
-        checker.add(field::required("spec.auditAnnotations", detail));
-    }
-    for (index, validation) in validations.iter().enumerate() {
-        validate_validation(checker, &field::index("spec.validations", index), validation);
-    }
-    for (index, annotation) in annotations.iter().enumerate() {
-        let path = field::index("spec.auditAnnotations", index);
-        checker.required(&field::child(&path, "key"), &annotation["key"], "");
-        let expression = field::child(&path, "valueExpression");
-        if checker.required(&expression, &annotation["valueExpression"], "valueExpression is not specified") {
-            checker.expression(&expression, &annotation["valueExpression"], POLICY_VARIABLES);
-        }
-    }
+    let of_conditions = Environment::of_conditions(spec["paramKind"].is_object());
+    checker.conditions("spec.matchConditions", &spec["matchConditions"], &of_conditions);
+    let mut environment = Environment::of_policy(spec);
+    validate_variables(checker, &spec["variables"], &mut environment);
+    environment
 }
 
 fn validate_param_kind(checker: &mut Checker, kind: &Value) {
@@ -90,7 +158,7 @@ fn validate_match_resources(checker: &mut Checker, path: &str, resources: &Value
 }
 
 /// Checks the variables, each of which may use those before it.
-fn validate_variables(checker: &mut Checker, variables: &Value) {
+fn validate_variables(checker: &mut Checker, variables: &Value, environment: &mut Environment) {
     let mut names = BTreeSet::new();
     for (index, variable) in items(variables).iter().enumerate() {
         let path = field::index("spec.variables", index);
@@ -107,7 +175,9 @@ fn validate_variables(checker: &mut Checker, variables: &Value) {
         }
         let expression = field::child(&path, "expression");
         if checker.required(&expression, &variable["expression"], "expression is not specified") {
-            checker.expression(&expression, &variable["expression"], POLICY_VARIABLES);
+            let ty =
+                checker.expression(&expression, &variable["expression"], (&*environment, ResultType::Any));
+            environment.declare(variable["name"].as_str().unwrap_or_default(), ty.unwrap_or(Type::Dyn));
         }
     }
 }
@@ -118,10 +188,10 @@ fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-fn validate_validation(checker: &mut Checker, path: &str, validation: &Value) {
+fn validate_validation(checker: &mut Checker, path: &str, validation: &Value, environment: &Environment) {
     let expression = field::child(path, "expression");
     if checker.required(&expression, &validation["expression"], "expression is not specified") {
-        checker.expression(&expression, &validation["expression"], POLICY_VARIABLES);
+        checker.expression(&expression, &validation["expression"], (environment, ResultType::Bool));
     }
     if let Some(text) = validation["messageExpression"].as_str().filter(|text| !text.is_empty()) {
         let path = field::child(path, "messageExpression");
@@ -129,7 +199,8 @@ fn validate_validation(checker: &mut Checker, path: &str, validation: &Value) {
             let detail = "must be non-empty if specified";
             checker.add(field::invalid(&path, &validation["messageExpression"], detail));
         } else {
-            checker.expression(&path, &validation["messageExpression"], POLICY_VARIABLES);
+            let expected = (environment, ResultType::Text);
+            checker.expression(&path, &validation["messageExpression"], expected);
         }
     }
     let has_line_break = |text: &str| text.contains(['\n', '\r']);
@@ -164,6 +235,10 @@ pub(super) fn validate_binding(checker: &mut Checker, spec: &Value) {
     if let Some(resources) = spec.get("matchResources").filter(|resources| resources.is_object()) {
         validate_match_resources(checker, "spec.matchResources", resources);
     }
+}
+
+/// Checks the actions of the binding of a ValidatingAdmissionPolicy.
+pub(super) fn validate_actions(checker: &mut Checker, spec: &Value) {
     let actions = items(&spec["validationActions"]);
     if actions.is_empty() {
         checker.add(field::required("spec.validationActions", "at least one validation action is required"));

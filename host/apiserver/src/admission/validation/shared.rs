@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use pilothouse_cel::check::Type;
 use pilothouse_model::LabelSelector;
 use serde_json::Value;
 
-use crate::admission::expressions::compile;
+use crate::admission::environment::{Environment, ResultType};
 use crate::schema::{MAX_PATTERNS_SIZE, field};
 use crate::status::Cause;
 
@@ -60,14 +61,19 @@ impl Checker {
         }
     }
 
-    /// Reports an expression that cannot be compiled.
-    pub(super) fn expression(&mut self, path: &str, expression: &Value, variables: &[&str]) {
+    /// Reports an expression that cannot be compiled. Returns its type otherwise.
+    pub(super) fn expression(
+        &mut self,
+        path: &str,
+        expression: &Value,
+        (environment, result): (&Environment, ResultType),
+    ) -> Option<Type> {
         if self.patterns_size > MAX_PATTERNS_SIZE || self.refused_expressions >= MAX_REFUSED_EXPRESSIONS {
             // Enough was reported, and compiling the others could take as long.
-            return;
+            return None;
         }
-        match compile(expression.as_str().unwrap_or_default(), variables) {
-            Ok(compiled) => {
+        match environment.compile(expression.as_str().unwrap_or_default(), result) {
+            Ok((compiled, ty)) => {
                 self.patterns_size += compiled.patterns_size();
                 if self.patterns_size > MAX_PATTERNS_SIZE {
                     let detail = format!(
@@ -76,16 +82,19 @@ impl Checker {
                     );
                     self.add(field::forbidden(path, &detail));
                 }
+                Some(ty)
             }
             Err(problem) => {
                 self.refused_expressions += 1;
-                self.add(field::invalid(path, expression, &problem));
+                let text = expression.as_str().unwrap_or_default().trim();
+                self.add(field::invalid(path, &text.into(), &problem));
+                None
             }
         }
     }
 
     /// Checks `matchConditions`.
-    pub(super) fn conditions(&mut self, path: &str, conditions: &Value, variables: &[&str]) {
+    pub(super) fn conditions(&mut self, path: &str, conditions: &Value, environment: &Environment) {
         let conditions = items(conditions);
         if conditions.len() > MAX_CONDITIONS {
             self.add(field::too_many(path, conditions.len(), MAX_CONDITIONS as u64));
@@ -96,7 +105,7 @@ impl Checker {
             let path = field::index(path, index);
             let expression = field::child(&path, "expression");
             if self.required(&expression, &condition["expression"], "") {
-                self.expression(&expression, &condition["expression"], variables);
+                self.expression(&expression, &condition["expression"], (environment, ResultType::Bool));
             }
             let name_path = field::child(&path, "name");
             if self.required(&name_path, &condition["name"], "") {

@@ -119,7 +119,7 @@ fn invalid_webhooks_are_reported_with_their_fields() {
         (
             "/matchConditions",
             json!([{"name": "c", "expression": "params.a"}]),
-            "webhooks[0].matchConditions[0].expression: Invalid value: \"params.a\": compilation failed: undeclared",
+            "webhooks[0].matchConditions[0].expression: Invalid value: \"params.a\": compilation failed: ERROR: <input>:1:1: undeclared",
         ),
         (
             "/matchConditions",
@@ -164,7 +164,7 @@ fn invalid_policies_are_reported_with_their_fields() {
         ),
         (
             "/spec/validations/0/expression",
-            json!("authorizer.path('/').check('get').allowed()"),
+            json!("authorizer.path('/').nothing()"),
             "spec.validations[0].expression: Invalid value: \"authorizer",
         ),
         (

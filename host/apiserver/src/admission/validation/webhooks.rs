@@ -7,7 +7,7 @@ use pilothouse_model::names::{is_dns_1035_label, is_dns_subdomain};
 use serde_json::Value;
 
 use super::shared::{Checker, items};
-use crate::admission::expressions::WEBHOOK_VARIABLES;
+use crate::admission::environment::Environment;
 use crate::schema::field;
 
 /// The versions of `AdmissionReview` that this server knows.
@@ -63,7 +63,8 @@ fn validate_webhook(checker: &mut Checker, path: &str, webhook: &Value) {
     checker.selector(&at("namespaceSelector"), &webhook["namespaceSelector"]);
     checker.selector(&at("objectSelector"), &webhook["objectSelector"]);
     validate_client_config(checker, &at("clientConfig"), &webhook["clientConfig"]);
-    checker.conditions(&at("matchConditions"), &webhook["matchConditions"], WEBHOOK_VARIABLES);
+    let environment = Environment::of_conditions(false);
+    checker.conditions(&at("matchConditions"), &webhook["matchConditions"], &environment);
     validate_review_versions(checker, &at("admissionReviewVersions"), &webhook["admissionReviewVersions"]);
 }
 

@@ -4,6 +4,7 @@
 //! set per manager, a typed merge, a conflict where a manager changes a field that another one owns, and the removal of
 //! fields that a manager no longer applies and nobody else owns.
 
+mod configuration;
 mod conflict;
 mod diff;
 mod fieldset;
@@ -19,6 +20,7 @@ mod zero_value;
 #[cfg(test)]
 mod tests;
 
+pub use configuration::merge_configuration;
 pub use conflict::Conflict;
 pub use fieldset::FieldSet;
 pub use last_applied::update_last_applied;

@@ -103,6 +103,13 @@ const ADMISSION_POLICY: &[Column] = &[
     AGE,
 ];
 
+const MUTATING_POLICY: &[Column] = &[
+    NAME,
+    Column::integer("Mutations", |row| count(row.list("/spec/mutations").len()).into()),
+    ADMISSION_POLICY[2],
+    AGE,
+];
+
 const ADMISSION_POLICY_BINDING: &[Column] = &[
     NAME,
     Column::text("PolicyName", |row| row.text("/spec/policyName").into()),
@@ -220,7 +227,11 @@ pub(super) fn for_kind(group: &str, kind: &str) -> &'static [Column] {
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
         ) => WEBHOOKS,
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => ADMISSION_POLICY,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => ADMISSION_POLICY_BINDING,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => MUTATING_POLICY,
+        (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding",
+        ) => ADMISSION_POLICY_BINDING,
         ("certificates.k8s.io", "CertificateSigningRequest") => SIGNING_REQUEST,
         ("apiregistration.k8s.io", "APIService") => API_SERVICE,
         _ => DEFAULT_COLUMNS,

@@ -1,0 +1,106 @@
+//! The built-in admission plugins of kube-apiserver, in its order (`AllOrderedPlugins` of `k8s.io/kubernetes/pkg/kubeapiserver/options`). Their mutating
+//! parts act before policies and webhooks, their validating parts after the object was validated.
+
+use serde_json::Value;
+
+use super::update::UpdateTarget;
+use super::{admit, claims, create, default_classes, defaults, limit_ranges, runtime_class};
+use crate::admission::{BuiltIn, WriteRequest};
+use crate::meta;
+use crate::registry::Endpoint;
+use crate::schema::field;
+use crate::state::State;
+use crate::status::Status;
+
+/// The mutating plugins for the creation of an object.
+pub(super) struct OfCreation<'a> {
+    pub state: &'a State,
+    pub endpoint: &'a Endpoint,
+    /// The namespace of the path.
+    pub namespace: Option<&'a str>,
+}
+
+impl BuiltIn for OfCreation<'_> {
+    fn admit(&self, object: &mut Value) -> Result<(), Status> {
+        defaults::on_create(self.state, self.endpoint, object)
+    }
+
+    fn complete(&self, object: &mut Value) -> Result<(), Status> {
+        admit::decode_mutated(self.endpoint, object)?;
+        create::check_scope(self.endpoint, self.namespace, object)
+    }
+}
+
+/// The mutating plugins for an update of an object or of a subresource that has the object.
+pub(super) struct OfUpdate<'a> {
+    pub endpoint: &'a Endpoint,
+    pub target: UpdateTarget,
+    pub name: &'a str,
+    pub old: &'a Value,
+}
+
+impl BuiltIn for OfUpdate<'_> {
+    fn admit(&self, object: &mut Value) -> Result<(), Status> {
+        if self.target == UpdateTarget::Object && self.endpoint.is_core("pods") {
+            defaults::on_pod_update(self.old, object);
+        }
+        Ok(())
+    }
+
+    fn complete(&self, object: &mut Value) -> Result<(), Status> {
+        admit::decode_mutated(self.endpoint, object)?;
+        if meta::text(object, "name") != self.name {
+            let cause = field::invalid("metadata.name", &object["metadata"]["name"], "field is immutable");
+            return Err(Status::invalid(self.endpoint.resource_ref(), self.name, vec![cause]));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a plugin may change an object of this kind when it is created.
+pub(super) fn may_change_creation(endpoint: &Endpoint) -> bool {
+    let core = ["pods", "nodes", "persistentvolumeclaims", "persistentvolumes"];
+    core.iter().any(|plural| endpoint.is_core(plural)) || default_classes::is_ingress(endpoint)
+}
+
+/// Asks the validating plugins about a new object. Returns warnings.
+///
+/// # Errors
+/// 403 by the first plugin that refuses the object.
+pub(super) fn validate_creation(
+    state: &State,
+    write: &WriteRequest<'_>,
+    object: &Value,
+) -> Result<Vec<String>, Status> {
+    let endpoint = write.endpoint;
+    limit_ranges::check(state, endpoint, object)?;
+    defaults::check_priority_class(state, endpoint, object)?;
+    if endpoint.is_core("pods") {
+        runtime_class::check(state, &object["spec"]).map_err(|problem| {
+            Status::forbidden(endpoint.resource_ref(), meta::text(object, "name"), &problem)
+        })?;
+    }
+    Ok(Vec::new())
+}
+
+/// Asks the validating plugins about an update. Returns warnings.
+///
+/// # Errors
+/// 403 by the first plugin that refuses the update.
+pub(super) fn validate_update(
+    state: &State,
+    write: &WriteRequest<'_>,
+    target: UpdateTarget,
+    (old, new): (&Value, &Value),
+) -> Result<Vec<String>, Status> {
+    let endpoint = write.endpoint;
+    let is_deleted = !meta::text(old, "deletionTimestamp").is_empty();
+    if target == UpdateTarget::Resize && !is_deleted {
+        limit_ranges::check(state, endpoint, new)?;
+    }
+    if target == UpdateTarget::Object {
+        defaults::check_priority_class(state, endpoint, new)?;
+    }
+    claims::check_update(state, endpoint, target, (old, new))?;
+    Ok(Vec::new())
+}
