@@ -35,6 +35,7 @@ mod object;
 mod pod;
 mod pod_backoff;
 mod queue;
+mod quota;
 mod remaining_content;
 mod replica_set;
 mod revision;

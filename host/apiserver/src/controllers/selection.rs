@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{
     Controller, ControllerOptions, aggregation, autoscaler, certificates, crds, cron_job, daemon_set,
-    deployment, disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node,
+    deployment, disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node, quota,
     replica_set, root_ca, scheduler, service_accounts, stage, stateful_set, ttl, volume_protection, volumes,
     workload_status,
 };
@@ -20,7 +20,7 @@ struct Row {
     create: fn(&ControllerOptions) -> Box<dyn Controller>,
 }
 
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 29] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
@@ -109,6 +109,11 @@ const ROWS: [Row; 28] = [
         name: "persistentvolume-protection-controller",
         alias: "pv-protection",
         create: |_| Box::new(volume_protection::volumes()),
+    },
+    Row {
+        name: "resourcequota-controller",
+        alias: "resourcequota",
+        create: |_| Box::<quota::Quotas>::default(),
     },
     Row { name: scheduler::NAME, alias: "kube-scheduler", create: |_| Box::new(scheduler::controller()) },
     Row { name: node::NAME, alias: "simulated-node", create: |_| Box::new(node::controller()) },

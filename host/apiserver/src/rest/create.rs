@@ -8,7 +8,7 @@ use super::internal::ControllerAdmission;
 use super::owner_references::{self, Step};
 use super::update::UpdateTarget;
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, services, strategy,
+    WriteResult, admit, built_in, certificates, crd_sync, quota, services, strategy,
     warnings as kind_warnings, with_warnings,
 };
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
@@ -132,8 +132,15 @@ async fn create_decoded(
         if admission.is_active() {
             admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
         }
-        let value = endpoint.to_storage(value).await?;
-        match store(state, endpoint, namespace, (value, &version), options.dry_run) {
+        let charge = quota::charge(state, &write, &value, None)?;
+        let stored = match endpoint.to_storage(value).await {
+            Ok(value) => store(state, endpoint, namespace, (value, &version), options.dry_run),
+            Err(status) => Err(status),
+        };
+        if stored.is_err() {
+            charge.take_back(state);
+        }
+        match stored {
             Err(status)
                 if status.reason == "AlreadyExists"
                     && requested.is_empty()

@@ -23,6 +23,7 @@ mod owner_references;
 pub(crate) mod patch;
 mod pod_actions;
 pub(crate) mod pods;
+pub(crate) mod quota;
 pub(crate) mod restore;
 pub(crate) mod review;
 mod runtime_class;

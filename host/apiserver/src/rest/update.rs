@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::internal::{ControllerAdmission, complete};
 use super::owner_references::{self, Step};
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, pods, scale, strategy,
+    WriteResult, admit, built_in, certificates, crd_sync, pods, quota, scale, strategy,
     warnings as kind_warnings,
 };
 use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
@@ -181,8 +181,15 @@ pub(crate) async fn update_admitted(
             return Ok(WriteResult { object: current, created: false, warnings });
         }
         warnings.extend(kind_warnings::on_write(endpoint, &new));
-        let new = endpoint.to_storage(new).await?;
-        match store(state, endpoint, &current, new, options.dry_run) {
+        let charge = quota::charge(state, &write, &new, Some(&old))?;
+        let stored = match endpoint.to_storage(new).await {
+            Ok(new) => Ok(store(state, endpoint, &current, new, options.dry_run)),
+            Err(status) => Err(status),
+        };
+        if !matches!(stored, Ok(Ok(_))) {
+            charge.take_back(state);
+        }
+        match stored? {
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, name, options.dry_run);
                 warnings.extend(admission.take_warnings());

@@ -1,0 +1,119 @@
+//! ResourceQuotas: what they refuse, and their status.
+
+mod api;
+
+use api::{Answer, Api, core};
+use pilothouse_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+fn start() -> (Api, DropGuard) {
+    let server = ApiServer::builder().build();
+    let shutdown = CancellationToken::new();
+    let _controllers = server.run_controllers(shutdown.clone());
+    (Api { server }, shutdown.drop_guard())
+}
+
+async fn create_quota(api: &Api, hard: &Value, more: &Value) {
+    let mut quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        quota["spec"][name] = value.clone();
+    }
+    api.post(&core("resourcequotas"), &quota).await.ok();
+    api.until(&core("resourcequotas/q"), |answer| answer.body["status"]["hard"].is_object()).await;
+}
+
+async fn used(api: &Api) -> Value {
+    api.get(&core("resourcequotas/q")).await.ok()["status"]["used"].clone()
+}
+
+fn pod(name: &str, resources: &Value) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}})
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn number_of_objects_is_limited() {
+    let (api, _running) = start();
+    api.post(&core("configmaps"), &config_map("a")).await.ok();
+    let before = api.get(&core("configmaps")).await.ok();
+    let count = before["items"].as_array().map_or(0, Vec::len);
+    let hard =
+        json!({"configmaps": (count + 1).to_string(), "count/services": "1", "requests.storage": "1Gi"});
+    create_quota(&api, &hard, &json!({})).await;
+    assert_eq!(
+        used(&api).await,
+        json!({"configmaps": count.to_string(), "count/services": "1", "requests.storage": "0"})
+    );
+    api.post(&core("configmaps"), &config_map("b")).await.ok();
+    assert_eq!(used(&api).await["configmaps"], (count + 1).to_string(), "at once");
+    let refused = api.post(&core("configmaps"), &config_map("c")).await.fails(403, "Forbidden");
+    let limit = count + 1;
+    assert_eq!(
+        refused["message"],
+        format!(
+            "configmaps \"c\" is forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps={limit}, limited: \
+             configmaps={limit}"
+        )
+    );
+    api.delete(&core("configmaps/b"), &Value::Null).await.ok();
+    let freed = |answer: &Answer| answer.body["status"]["used"]["configmaps"] == count.to_string();
+    api.until(&core("resourcequotas/q"), freed).await;
+    api.post(&core("configmaps"), &config_map("c")).await.ok();
+    let exists = api.post(&core("configmaps"), &config_map("a")).await;
+    assert_eq!(exists.code, 403, "the quota is asked before the object is stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_fails_uses_nothing() {
+    let (api, _running) = start();
+    create_quota(&api, &json!({"count/secrets": "5"}), &json!({})).await;
+    api.post(&core("secrets"), &config_map("s")).await.ok();
+    api.post(&core("secrets"), &config_map("s")).await.fails(409, "AlreadyExists");
+    api.post(&core("secrets?dryRun=All"), &config_map("t")).await.ok();
+    assert_eq!(used(&api).await, json!({"count/secrets": "1"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_need_the_resources_that_a_quota_limits() {
+    let (api, _running) = start();
+    let hard = json!({"requests.cpu": "1", "limits.memory": "1Gi", "pods": "3"});
+    create_quota(&api, &hard, &json!({"scopes": ["NotTerminating"]})).await;
+    let refused = api.post(&core("pods"), &pod("p", &json!({}))).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "pods \"p\" is forbidden: failed quota: q: must specify limits.memory for: c; requests.cpu for: c"
+    );
+    let resources = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"memory": "256Mi"}});
+    api.post(&core("pods"), &pod("p", &resources("600m"))).await.ok();
+    assert_eq!(used(&api).await, json!({"limits.memory": "256Mi", "pods": "1", "requests.cpu": "600m"}));
+    let refused = api.post(&core("pods"), &pod("r", &resources("500m"))).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "pods \"r\" is forbidden: exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=600m, limited: \
+         requests.cpu=1"
+    );
+    let mut terminating = pod("t", &json!({}));
+    terminating["spec"]["activeDeadlineSeconds"] = 60.into();
+    api.post(&core("pods"), &terminating).await.ok();
+    api.delete(&core("pods/p"), &json!({"gracePeriodSeconds": 0})).await.ok();
+    api.until(&core("resourcequotas/q"), |answer| answer.body["status"]["used"]["pods"] == "0").await;
+}
+
+#[tokio::test]
+async fn without_the_controller_a_quota_limits_nothing() {
+    let api = Api::new();
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "0"}}});
+    api.post(&core("resourcequotas"), &quota).await.ok();
+    api.post(&core("configmaps"), &config_map("a")).await.ok();
+    let status = json!({"status": {"hard": {"configmaps": "0"}}});
+    api.merge(&core("resourcequotas/q/status"), &status).await.ok();
+    let refused = api.post(&core("configmaps"), &config_map("b")).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "configmaps \"b\" is forbidden: status unknown for quota: q, resources: configmaps"
+    );
+}
