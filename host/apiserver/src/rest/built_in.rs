@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::update::UpdateTarget;
-use super::{admit, claims, create, default_classes, defaults, limit_ranges, runtime_class};
+use super::{admit, claims, create, default_classes, defaults, limit_ranges, pod_security, runtime_class};
 use crate::admission::{BuiltIn, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -74,13 +74,14 @@ pub(super) fn validate_creation(
 ) -> Result<Vec<String>, Status> {
     let endpoint = write.endpoint;
     limit_ranges::check(state, endpoint, object)?;
+    let warnings = pod_security::validate(state, write, object, None)?;
     defaults::check_priority_class(state, endpoint, object)?;
     if endpoint.is_core("pods") {
         runtime_class::check(state, &object["spec"]).map_err(|problem| {
             Status::forbidden(endpoint.resource_ref(), meta::text(object, "name"), &problem)
         })?;
     }
-    Ok(Vec::new())
+    Ok(warnings)
 }
 
 /// Asks the validating plugins about an update. Returns warnings.
@@ -98,9 +99,10 @@ pub(super) fn validate_update(
     if target == UpdateTarget::Resize && !is_deleted {
         limit_ranges::check(state, endpoint, new)?;
     }
+    let warnings = pod_security::validate(state, write, new, Some(old))?;
     if target == UpdateTarget::Object {
         defaults::check_priority_class(state, endpoint, new)?;
     }
     claims::check_update(state, endpoint, target, (old, new))?;
-    Ok(Vec::new())
+    Ok(warnings)
 }

@@ -22,6 +22,7 @@ pub(crate) mod list;
 mod owner_references;
 pub(crate) mod patch;
 mod pod_actions;
+mod pod_security;
 pub(crate) mod pods;
 pub(crate) mod quota;
 pub(crate) mod restore;
