@@ -181,15 +181,7 @@ pub(crate) async fn update_admitted(
             return Ok(WriteResult { object: current, created: false, warnings });
         }
         warnings.extend(kind_warnings::on_write(endpoint, &new));
-        let charge = quota::charge(state, &write, &new, Some(&old))?;
-        let stored = match endpoint.to_storage(new).await {
-            Ok(new) => Ok(store(state, endpoint, &current, new, options.dry_run)),
-            Err(status) => Err(status),
-        };
-        if !matches!(stored, Ok(Ok(_))) {
-            charge.take_back(state);
-        }
-        match stored? {
+        match store_charged(state, &write, &current, (&old, new)).await? {
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, name, options.dry_run);
                 warnings.extend(admission.take_warnings());
@@ -487,6 +479,24 @@ fn is_unchanged(old: &Value, new: &Value) -> bool {
         value
     }
     old == new || (old["spec"] == new["spec"] && without_times(old) == without_times(new))
+}
+
+/// Stores the new state as [`store`] does, and charges the quotas of its namespace for it.
+async fn store_charged(
+    state: &State,
+    write: &WriteRequest<'_>,
+    current: &Arc<StoredObject>,
+    (old, new): (&Value, Value),
+) -> Result<Result<Arc<StoredObject>, WriteError>, Status> {
+    let charge = quota::charge(state, write, &new, Some(old))?;
+    let stored = match write.endpoint.to_storage(new).await {
+        Ok(new) => Ok(store(state, write.endpoint, current, new, write.dry_run)),
+        Err(status) => Err(status),
+    };
+    if !matches!(stored, Ok(Ok(_))) {
+        charge.take_back(state);
+    }
+    stored
 }
 
 /// Stores the new state, or removes the object if this completes its deletion.
