@@ -180,7 +180,9 @@ pub(super) fn host_probes(pod: Pod<'_>, version: LevelVersion) -> Option<Finding
         return None;
     }
     let hosts: Vec<&str> = hosts.into_iter().collect();
-    let (verb, noun) = (plural("uses", "use", names.len()), plural("host", "hosts", hosts.len()));
+    names.sort_unstable();
+    let verb = plural("uses", "use", names.len());
+    let noun = plural("probe or lifecycle host", "probe or lifecycle hosts", hosts.len());
     finding("probe or lifecycle host", format!("{} {verb} {noun} {}", containers(&names), quoted(&hosts)))
 }
 
@@ -192,7 +194,14 @@ pub(super) fn privileged(pod: Pod<'_>, _: LevelVersion) -> Option<Finding> {
     finding("privileged", format!("{} must not set securityContext.privileged=true", containers(&names)))
 }
 
-pub(super) fn proc_mount(pod: Pod<'_>, _: LevelVersion) -> Option<Finding> {
+pub(super) fn proc_mount(pod: Pod<'_>, version: LevelVersion) -> Option<Finding> {
+    // A Pod with a user namespace sees only its own processes.
+    let is_relaxed = version.has(35) && pod.spec["hostUsers"] == false;
+    if is_relaxed { None } else { bad_proc_mounts(pod) }
+}
+
+/// Returns which containers see all of `/proc`.
+pub(super) fn bad_proc_mounts(pod: Pod<'_>) -> Option<Finding> {
     let mut values = BTreeSet::new();
     let mut names = Vec::new();
     for container in pod.containers() {

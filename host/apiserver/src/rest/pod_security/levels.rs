@@ -63,7 +63,8 @@ impl fmt::Display for LevelVersion {
 }
 
 impl Policy {
-    /// Reads the labels of a namespace by their names. Also returns what is invalid in them; an invalid level is the strictest one, an invalid version the latest.
+    /// Reads the labels of a namespace by their names. Also returns what is invalid in them; an invalid level to enforce is the
+    /// strictest one, one to warn about the least strict one, an invalid version the latest.
     pub(super) fn of(label_of: impl Fn(&str) -> Option<String>) -> (Self, Vec<Cause>) {
         let mut causes = Vec::new();
         let mut read = |mode: &str| {
@@ -89,8 +90,11 @@ impl Policy {
         // Audit annotations are not written, but the labels are checked.
         read("audit");
         let mut warn = read("warn");
-        // As in Kubernetes, what is enforced is also warned about in objects that create Pods.
         let is_given = |name: &str| label_of(&format!("{PREFIX}{name}")).is_some();
+        if label_of(&format!("{PREFIX}warn")).is_some_and(|level| parse_level(&level).is_none()) {
+            warn.level = Level::Privileged;
+        }
+        // As in Kubernetes, what is enforced is also warned about in objects that create Pods.
         if !is_given("warn") && enforce.level > warn.level {
             warn.level = enforce.level;
             if !is_given("warn-version") {

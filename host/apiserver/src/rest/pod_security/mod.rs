@@ -6,6 +6,8 @@ mod baseline;
 mod levels;
 mod pod;
 mod restricted;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -24,30 +26,31 @@ const MAX_PODS: usize = 3000;
 /// A check of a Pod.
 type Check = fn(Pod<'_>, LevelVersion) -> Option<Finding>;
 
-/// The checks of the level `baseline`, and whether one of the level `restricted` takes their place there.
-const BASELINE: [(Check, bool); 12] = [
-    (baseline::app_armor_profile, false),
-    (baseline::capabilities, true),
-    (baseline::host_namespaces, false),
-    (baseline::host_path_volumes, true),
-    (baseline::host_ports, false),
-    (baseline::host_probes, false),
-    (baseline::privileged, false),
-    (baseline::proc_mount, false),
-    (baseline::se_linux_options, false),
-    (baseline::seccomp_profile, true),
-    (baseline::sysctls, false),
-    (baseline::windows_host_process, false),
+/// The checks of the level `baseline`, with the minor version from which one of the level `restricted` takes their place there.
+const BASELINE: [(Check, Option<u32>); 12] = [
+    (baseline::app_armor_profile, None),
+    (baseline::capabilities, Some(22)),
+    (baseline::host_namespaces, None),
+    (baseline::host_path_volumes, Some(0)),
+    (baseline::host_ports, None),
+    (baseline::host_probes, None),
+    (baseline::privileged, None),
+    (baseline::proc_mount, Some(35)),
+    (baseline::se_linux_options, None),
+    (baseline::seccomp_profile, Some(19)),
+    (baseline::sysctls, None),
+    (baseline::windows_host_process, None),
 ];
 
-/// The checks that the level `restricted` adds.
-const RESTRICTED: [Check; 6] = [
-    restricted::allow_privilege_escalation,
-    restricted::capabilities,
-    restricted::restricted_volumes,
-    restricted::run_as_non_root,
-    restricted::run_as_user,
-    restricted::seccomp_profile,
+/// The checks that the level `restricted` adds, with the minor version in which they began.
+const RESTRICTED: [(Check, u32); 7] = [
+    (restricted::allow_privilege_escalation, 8),
+    (restricted::capabilities, 22),
+    (restricted::proc_mount, 35),
+    (restricted::restricted_volumes, 0),
+    (restricted::run_as_non_root, 0),
+    (restricted::run_as_user, 23),
+    (restricted::seccomp_profile, 19),
 ];
 
 /// The kinds of objects that create Pods, with the pointers to the templates.
@@ -110,10 +113,9 @@ pub(super) fn validate(
     Ok(vec![format!("would violate PodSecurity \"{}\": {}", policy.warn, details(&findings))])
 }
 
-/// Whether an update of a Pod may change what the checks find. Updates of other objects may.
+/// Whether an update of a Pod may change what the checks find: it has other images or containers. Updates of other objects may.
 fn is_pod_changed(is_pod: bool, old: &Value, new: &Value) -> bool {
     !is_pod
-        || old["metadata"]["annotations"] != new["metadata"]["annotations"]
         || ["containers", "initContainers", "ephemeralContainers"].iter().any(|list| {
             let images = |pod: &Value| -> Vec<Value> {
                 items(&pod["spec"][*list]).iter().map(|container| container["image"].clone()).collect()
@@ -153,7 +155,9 @@ fn warnings_of_pods(state: &State, namespace: &str, enforce: LevelVersion) -> Ve
     let Some(pods) = registry.endpoint("", "v1", "pods") else { return Vec::new() };
     // By their reasons: the name of the first Pod, and how many there are.
     let mut violations: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    for pod in pods.resource.table.list(Some(namespace)).0.into_iter().take(MAX_PODS) {
+    let pods = pods.resource.table.list(Some(namespace)).0;
+    let count = pods.len();
+    for pod in pods.into_iter().take(MAX_PODS) {
         let value = pod.value();
         let findings = evaluate(enforce, Pod { metadata: &value["metadata"], spec: &value["spec"] });
         if !findings.is_empty() {
@@ -161,8 +165,14 @@ fn warnings_of_pods(state: &State, namespace: &str, enforce: LevelVersion) -> Ve
             violations.entry(reasons.join(", ")).or_insert_with(|| (pod.name.to_string(), 0)).1 += 1;
         }
     }
+    let mut warnings = Vec::new();
+    if count > MAX_PODS {
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {MAX_PODS} of {count} existing pods"
+        ));
+    }
     if violations.is_empty() {
-        return Vec::new();
+        return warnings;
     }
     let mut lines: Vec<String> = violations
         .into_iter()
@@ -173,11 +183,11 @@ fn warnings_of_pods(state: &State, namespace: &str, enforce: LevelVersion) -> Ve
         })
         .collect();
     lines.sort();
-    let header = format!(
+    warnings.push(format!(
         "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{enforce}\""
-    );
-    lines.insert(0, header);
-    lines
+    ));
+    warnings.append(&mut lines);
+    warnings
 }
 
 /// Returns what a Pod does that the level forbids.
@@ -186,9 +196,11 @@ fn evaluate(level: LevelVersion, pod: Pod<'_>) -> Vec<Finding> {
     if level.level == Level::Privileged {
         return Vec::new();
     }
-    let baseline = BASELINE.iter().filter(|(_, is_replaced)| !(is_restricted && *is_replaced));
-    let restricted = RESTRICTED.iter().filter(|_| is_restricted);
-    baseline.map(|(check, _)| check).chain(restricted).filter_map(|check| check(pod, level)).collect()
+    let is_replaced = |since: Option<u32>| is_restricted && since.is_some_and(|since| level.has(since));
+    let baseline = BASELINE.iter().filter(|(_, since)| !is_replaced(*since)).map(|(check, _)| check);
+    let restricted = RESTRICTED.iter().filter(|(_, since)| is_restricted && level.has(*since));
+    let restricted = restricted.map(|(check, _)| check);
+    baseline.chain(restricted).filter_map(|check| check(pod, level)).collect()
 }
 
 /// `host namespaces (hostNetwork=true), privileged (…)`.

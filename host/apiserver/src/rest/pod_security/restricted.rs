@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::baseline::bad_seccomp_profiles;
+use super::baseline::{bad_proc_mounts, bad_seccomp_profiles};
 use super::levels::LevelVersion;
 use super::pod::{Finding, Pod, containers, context, finding, items, name_of, plural, quoted, setters};
 
@@ -21,13 +21,22 @@ const VOLUMES: [&str; 9] = [
     "secret",
 ];
 
+/// Whether a check of the user does not apply because the Pod has a user namespace.
+fn has_own_users(pod: Pod<'_>, version: LevelVersion) -> bool {
+    version.has(35) && pod.spec["hostUsers"] == false
+}
+
+pub(super) fn proc_mount(pod: Pod<'_>, _: LevelVersion) -> Option<Finding> {
+    bad_proc_mounts(pod)
+}
+
 /// Whether a check does not apply because the Pod runs on Windows.
 fn is_exempt(pod: Pod<'_>, version: LevelVersion) -> bool {
     version.has(25) && pod.is_windows()
 }
 
 pub(super) fn allow_privilege_escalation(pod: Pod<'_>, version: LevelVersion) -> Option<Finding> {
-    if !version.has(8) || is_exempt(pod, version) {
+    if is_exempt(pod, version) {
         return None;
     }
     let names = pod.named(|container| context(container)["allowPrivilegeEscalation"] != false);
@@ -106,8 +115,11 @@ pub(super) fn restricted_volumes(pod: Pod<'_>, _: LevelVersion) -> Option<Findin
     )
 }
 
-pub(super) fn run_as_non_root(pod: Pod<'_>, _: LevelVersion) -> Option<Finding> {
+pub(super) fn run_as_non_root(pod: Pod<'_>, version: LevelVersion) -> Option<Finding> {
     const REASON: &str = "runAsNonRoot != true";
+    if has_own_users(pod, version) {
+        return None;
+    }
     let of_pod = &pod.spec["securityContext"]["runAsNonRoot"];
     let root = pod.named(|container| context(container)["runAsNonRoot"] == false);
     let who = setters(*of_pod == false, &root);
@@ -125,7 +137,7 @@ pub(super) fn run_as_non_root(pod: Pod<'_>, _: LevelVersion) -> Option<Finding> 
 }
 
 pub(super) fn run_as_user(pod: Pod<'_>, version: LevelVersion) -> Option<Finding> {
-    if !version.has(23) {
+    if has_own_users(pod, version) {
         return None;
     }
     let names = pod.named(|container| context(container)["runAsUser"] == 0);
