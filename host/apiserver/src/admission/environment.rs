@@ -215,3 +215,72 @@ fn without_parameters(ty: &Type) -> Type {
         other => other.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn problem(text: &str, result: ResultType) -> Option<String> {
+        let mut environment = Environment::of_policy(&json!({"paramKind": {"kind": "ConfigMap"}}));
+        environment.declare("size", Type::Int);
+        environment.constructing().compile(text, result).err()
+    }
+
+    #[test]
+    fn expressions_may_use_what_their_environment_has() {
+        for (text, result) in [
+            ("object.spec.replicas <= 5 && request.operation == 'CREATE'", ResultType::Bool),
+            ("variables.size > 1 && params.data.x == namespaceObject.metadata.name", ResultType::Bool),
+            ("authorizer.requestResource.check('get').allowed()", ResultType::Bool),
+            (
+                "authorizer.serviceAccount('a', 'b').group('').resource('pods').check('get').reason()",
+                ResultType::Text,
+            ),
+            ("request.userInfo.groups.exists(g, g == 'x') ? null : null", ResultType::Annotation),
+            ("object.a == 1 ? Object{} : Object{spec: Object.spec{a: [1]}}", ResultType::Object),
+            ("Object{?spec: optional.none()}", ResultType::Object),
+            (
+                "true ? [JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('b'), value: object}] : []",
+                ResultType::Patch,
+            ),
+            (
+                "[JSONPatch{op: 'remove', path: '/a'}] + (object.a == 1 ? [JSONPatch{op: 'test', path: '/b'}] : [])",
+                ResultType::Patch,
+            ),
+            ("Object{a: 1}.a == 1 && !has(Object{}.b)", ResultType::Bool),
+        ] {
+            assert_eq!(problem(text, result), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn problems_are_those_of_kube_apiserver() {
+        for (text, result, expected) in [
+            ("object.a", ResultType::Bool, "must evaluate to bool but got dyn"),
+            ("1", ResultType::Annotation, "must evaluate to one of [string null_type] but got int"),
+            ("[1]", ResultType::Patch, "must evaluate to list(JSONPatch) but got list(int)"),
+            ("Object.spec{}", ResultType::Object, "must evaluate to Object but got Object.spec"),
+            ("variables.nothing", ResultType::Any, "undefined field 'nothing'"),
+            (
+                "authorizer.nothing",
+                ResultType::Any,
+                "unexpected failed resolution of 'kubernetes.authorization.Authorizer'",
+            ),
+            ("Wrong{}", ResultType::Any, "undeclared reference to 'Wrong' (in container '')"),
+            ("true ? Object{} : Object.spec{}", ResultType::Any, "found no matching overload for '_?_:_'"),
+            ("object.", ResultType::Any, "compilation failed: ERROR: <input>:1:8: Syntax error"),
+        ] {
+            let found = problem(text, result).unwrap_or_default();
+            assert!(found.contains(expected), "{text}: {found}");
+        }
+        let conditions = Environment::of_conditions(false);
+        for text in
+            ["params.a == 1", "variables.a == 1", "Object{} == Object{}", "jsonpatch.escapeKey('a') == ''"]
+        {
+            let found = conditions.compile(text, ResultType::Bool).err().unwrap_or_default();
+            assert!(found.contains("undeclared reference to"), "{text}: {found}");
+        }
+    }
+}
