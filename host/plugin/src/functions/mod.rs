@@ -1,4 +1,4 @@
-//! The imports of the contract, one file per interface of `wit/`.
+//! The imports of the contract, one file per interface of `wit/`, and those functions of WASI that are replaced.
 //!
 //! Each function checks a guest's arguments, calls [`Host`](crate::Host) and converts its result. Arguments come from an untrusted guest,
 //! so nothing relies on them before they are checked here.
@@ -14,6 +14,7 @@ mod log;
 mod metrics;
 mod objects;
 mod queue;
+mod random;
 
 use pilothouse_model::ObjectKey;
 use wasmtime::component::{HasSelf, Linker};
@@ -32,8 +33,9 @@ const MAX_SELECTOR_LENGTH: usize = 16 << 10;
 /// Maximum number of objects in one page of a list.
 const MAX_PAGE_SIZE: u32 = 500;
 
-/// Adds all imports of the contract to the linker.
+/// Adds all imports of the contract to the linker, which must have those of WASI already.
 pub(crate) fn add_to_linker(linker: &mut Linker<GuestState>) -> wasmtime::Result<()> {
+    random::replace_in_linker(linker)?;
     add_generated_to_linker(linker)?;
     borrowed_arguments::replace_in_linker(linker)
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pilothouse_model::Object;
 use pilothouse_plugin::{
-    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostCall, InstanceLimits, Outcome, StubHost,
+    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostCall, InstanceLimits, Outcome, Request,
+    StubHost,
 };
 
 use crate::{code_of, request};
@@ -66,6 +67,20 @@ async fn an_observer_receives_every_call_of_a_reconcile_in_order() {
     );
     assert!(reconciled[1].contains(r#"= {"object":{"apiVersion":"v1""#), "{reconciled:?}");
     assert_eq!(reconciled[3], "end \"done\"");
+}
+
+#[tokio::test]
+async fn random_bytes_are_one_call() {
+    let lines = Lines::default();
+    let code = code_of("stderr").await;
+    let created = code.instantiate(Arc::new(host(&lines)), &InstanceLimits::default()).await;
+    let mut instance = created.expect("an instance");
+    lines.take();
+    let reconciled = instance.reconcile(Request { attempt: 2, ..request("a") }).await;
+    assert_eq!(reconciled, Ok(Outcome::Done));
+    let lines = lines.take();
+    let random: Vec<_> = lines.iter().filter(|line| line.starts_with("random")).collect();
+    assert!(random.len() == 1 && random[0].starts_with("random {\"length\":8}"), "{random:?}");
 }
 
 #[tokio::test]
