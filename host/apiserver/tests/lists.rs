@@ -127,6 +127,27 @@ async fn lists_are_served_as_tables_or_as_metadata() {
 }
 
 #[tokio::test]
+async fn tables_and_metadata_have_the_version_that_the_client_asks_for() {
+    let api = with_config_maps(1).await;
+    let get = async |path: &str, form: &str| {
+        let accept = format!("application/json;as={form};g=meta.k8s.io;v=v1beta1");
+        api.get_as(&core(path), &accept).await.0.ok()
+    };
+    let beta = "meta.k8s.io/v1beta1";
+    for path in ["configmaps", "configmaps/c0"] {
+        let table = get(path, "Table").await;
+        assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!(beta)), "{path}");
+        let row = &table["rows"][0]["object"];
+        assert_eq!((&row["kind"], &row["apiVersion"]), (&json!("PartialObjectMetadata"), &json!(beta)));
+    }
+    let whole = get("configmaps?includeObject=Object", "Table").await;
+    assert_eq!(whole["rows"][0]["object"]["apiVersion"], "v1");
+    let list = get("configmaps", "PartialObjectMetadataList").await;
+    assert_eq!((&list["apiVersion"], &list["items"][0]["apiVersion"]), (&json!(beta), &json!(beta)));
+    assert_eq!(get("configmaps/c0", "PartialObjectMetadata").await["apiVersion"], beta);
+}
+
+#[tokio::test]
 async fn list_sent_in_chunks_is_one_json_document() {
     let api = Api::new();
     let value = "x".repeat(3000);

@@ -10,6 +10,25 @@ pub(crate) struct View {
     pub form: Form,
     pub encoding: Encoding,
     pub include: IncludeObject,
+    /// The API version of tables and of metadata.
+    pub meta_version: MetaVersion,
+}
+
+/// A version of the API group of tables and of metadata, which differ in nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MetaVersion {
+    #[default]
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
 }
 
 /// The encoding of a response.
@@ -33,9 +52,9 @@ pub(crate) struct Offer {
 impl View {
     /// Parses the `Accept` header and the `includeObject` parameter.
     pub(crate) fn parse(accept: &str, query: &Query, offer: Offer) -> Result<Self, Status> {
-        let (form, encoding) = negotiate(accept, offer)?;
+        let (form, encoding, meta_version) = negotiate_version(accept, offer)?;
         let include = IncludeObject::parse(query.get("includeObject").unwrap_or_default());
-        Ok(Self { form, encoding, include: include.map_err(Status::bad_request)? })
+        Ok(Self { form, encoding, include: include.map_err(Status::bad_request)?, meta_version })
     }
 }
 
@@ -44,9 +63,9 @@ impl View {
 pub(crate) enum Form {
     /// The objects themselves.
     Plain,
-    /// `meta.k8s.io/v1 Table`.
+    /// A `Table` of the group `meta.k8s.io`.
     Table,
-    /// `meta.k8s.io/v1 PartialObjectMetadata` or its list.
+    /// `PartialObjectMetadata` of the group `meta.k8s.io`, or its list.
     Metadata,
 }
 
@@ -64,7 +83,7 @@ impl MediaRange<'_> {
     }
 
     /// Returns the representation that the media range selects, or `None` if it is not served.
-    fn representation(&self, offer: Offer) -> Option<(Form, Encoding)> {
+    fn representation(&self, offer: Offer) -> Option<(Form, Encoding, MetaVersion)> {
         let encoding = match self.kind {
             "application/yaml" => Encoding::Yaml,
             "application/cbor" => Encoding::Cbor,
@@ -73,20 +92,25 @@ impl MediaRange<'_> {
             _ if self.takes_json() => Encoding::Json,
             _ => return None,
         };
-        let version = self.parameter("v");
         let form = match self.parameter("as") {
             "" => Form::Plain,
-            "Table" if version == "v1" => Form::Table,
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if version == "v1" => Form::Metadata,
+            "Table" => Form::Table,
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Metadata,
+            _ => return None,
+        };
+        let version = match (form, self.parameter("g"), self.parameter("v")) {
+            (Form::Plain, ..) | (_, "meta.k8s.io", "v1") => MetaVersion::V1,
+            (_, "meta.k8s.io", "v1beta1") => MetaVersion::V1Beta1,
             _ => return None,
         };
         let is_served = match (encoding, form) {
             (Encoding::Protobuf, Form::Plain) => offer.protobuf,
-            // As in Kubernetes, tables have no protobuf encoding.
+            // As in Kubernetes, tables have no protobuf encoding. Lists of metadata have other numbers of fields in v1beta1.
             (Encoding::Protobuf, Form::Table) => false,
+            (Encoding::Protobuf, Form::Metadata) => version == MetaVersion::V1,
             _ => true,
         };
-        is_served.then_some((form, encoding))
+        is_served.then_some((form, encoding, version))
     }
 
     /// Whether objects have an encoding of this media type, apart from its parameters.
@@ -119,9 +143,13 @@ pub(crate) fn ranges(accept: &str) -> Vec<MediaRange<'_>> {
 
 /// Returns the first supported representation in `accept`; 406 if there is none.
 pub(crate) fn negotiate(accept: &str, offer: Offer) -> Result<(Form, Encoding), Status> {
+    negotiate_version(accept, offer).map(|(form, encoding, _)| (form, encoding))
+}
+
+fn negotiate_version(accept: &str, offer: Offer) -> Result<(Form, Encoding, MetaVersion), Status> {
     let ranges = ranges(accept);
     if ranges.is_empty() {
-        return Ok((Form::Plain, Encoding::Json));
+        return Ok((Form::Plain, Encoding::Json, MetaVersion::V1));
     }
     let is_known = ranges.iter().any(MediaRange::is_known);
     let found = ranges.iter().find_map(|range| range.representation(offer));
@@ -149,10 +177,13 @@ mod tests {
     fn first_supported_representation_is_used() {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(parse_form(kubectl), Ok(Form::Table));
-        assert_eq!(
-            parse_form("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json"),
-            Ok(Form::Plain)
-        );
+        let beta = "application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json";
+        let (form, _, version) = negotiate_version(beta, Offer::default()).expect("a representation");
+        assert_eq!((form, version), (Form::Table, MetaVersion::V1Beta1));
+        for other in ["as=Table;v=v1", "as=Table;v=v2;g=meta.k8s.io", "as=Table;v=v1;g=other"] {
+            let accept = format!("application/json;{other}, application/json");
+            assert_eq!(parse_form(&accept), Ok(Form::Plain), "{other}");
+        }
         assert_eq!(
             parse_form("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
             Ok(Form::Metadata)

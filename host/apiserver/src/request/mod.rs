@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use accept::{Encoding, Form, Offer, View};
+pub(crate) use accept::{Encoding, Form, MetaVersion, Offer, View};
 pub(crate) use options::Query;
 pub(crate) use path::{ObjectPath, Target};
 pub(crate) use selection::Selection;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode, header};
 use jiff::Timestamp;
+use pilothouse_model::hash::HashSet;
 use serde_json::{Value, json};
 
 pub use body::ResponseBody;
@@ -15,7 +16,7 @@ pub(crate) use listing::Listing;
 
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::request::{Form, View};
+use crate::request::{Form, MetaVersion, View};
 use crate::status::Status;
 use crate::storage::StoredObject;
 
@@ -24,8 +25,11 @@ pub(crate) type Answer = Response<ResponseBody>;
 
 const JSON: &str = "application/json";
 
-/// The bytes of all warnings of a response, as in kube-apiserver.
+/// The characters of all warnings of a response, as in kube-apiserver.
 const MAX_WARNINGS: usize = 4 * 1024;
+
+/// The characters of a warning of a response that has too many, as in kube-apiserver.
+const MAX_SHORTENED_WARNING: usize = 256;
 
 /// Returns a response with JSON text.
 pub(crate) fn json_text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
@@ -80,24 +84,47 @@ pub(crate) fn object(
     response
 }
 
-/// Adds a `Warning` header for each warning, up to [`MAX_WARNINGS`]: an object may have as many as it has fields.
+/// Adds a `Warning` header for each warning that the response does not have yet. An object may have as many as it has fields: of too many, as in
+/// kube-apiserver, each is shortened, and the last ones are left out.
 pub(crate) fn add_warnings<'a>(response: &mut Answer, warnings: impl IntoIterator<Item = &'a String>) {
-    let mut left = MAX_WARNINGS;
-    for warning in warnings {
-        let text: String = warning.chars().filter(|c| !c.is_control()).collect();
-        // The first one may be longer.
-        if left < MAX_WARNINGS && text.len() > left {
-            return;
-        }
-        left = left.saturating_sub(text.len());
+    for text in limited(warnings) {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - \"{quoted}\""))
-            && response.headers_mut().try_append(header::WARNING, value).is_err()
-        {
-            // A response has a limited number of headers.
+        let Ok(value) = http::HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) else {
+            continue;
+        };
+        let headers = response.headers_mut();
+        let is_known = headers.get_all(header::WARNING).iter().any(|known| *known == value);
+        // A response has a limited number of headers.
+        if !is_known && headers.try_append(header::WARNING, value).is_err() {
             return;
         }
     }
+}
+
+/// Returns different warnings that together have about [`MAX_WARNINGS`] characters at most.
+fn limited<'a>(warnings: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
+    let (mut kept, mut known) = (Vec::new(), HashSet::default());
+    let (mut length, mut is_shortening) = (0, false);
+    for warning in warnings {
+        if is_shortening && length >= MAX_WARNINGS {
+            break;
+        }
+        if warning.is_empty() || warning.chars().any(char::is_control) || !known.insert(warning) {
+            continue;
+        }
+        kept.push(if is_shortening { shortened(warning) } else { warning.as_str() });
+        length += kept.last().map_or(0, |text| text.chars().count());
+        if !is_shortening && length > MAX_WARNINGS {
+            is_shortening = true;
+            kept.iter_mut().for_each(|text| *text = shortened(text));
+            length = kept.iter().map(|text| text.chars().count()).sum();
+        }
+    }
+    kept
+}
+
+fn shortened(text: &str) -> &str {
+    text.char_indices().nth(MAX_SHORTENED_WARNING).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Adds a `Warning` header before the others of the response.
@@ -125,10 +152,11 @@ pub(crate) fn render_object(
     let object = endpoint.served_value(stored);
     match view.form {
         Form::Plain => object,
-        Form::Metadata => metadata_only(object),
+        Form::Metadata => metadata_only(object, view.meta_version),
         Form::Table => {
             let object = as_in_table(endpoint, object);
-            endpoint.columns.event_table(&object, with_columns, view.include, now)
+            let table = endpoint.columns.event_table(&object, with_columns, view.include, now);
+            table_in_version(table, view.meta_version)
         }
     }
 }
@@ -146,11 +174,12 @@ pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: 
     let objects: Vec<Value> = listing.objects.iter().map(|stored| endpoint.served_value(stored)).collect();
     let list = if view.form == Form::Table {
         let objects: Vec<Value> = objects.into_iter().map(|object| as_in_table(endpoint, object)).collect();
-        endpoint.columns.table(&objects, metadata, view.include, now)
+        table_in_version(endpoint.columns.table(&objects, metadata, view.include, now), view.meta_version)
     } else {
-        let items: Vec<Value> = objects.into_iter().map(metadata_only).collect();
+        let version = view.meta_version;
+        let items: Vec<Value> = objects.into_iter().map(|object| metadata_only(object, version)).collect();
         json!({
-            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+            "kind": "PartialObjectMetadataList", "apiVersion": version.api_version(), "metadata": metadata, "items": items,
         })
     };
     json_value(StatusCode::OK, &list)
@@ -170,10 +199,23 @@ fn as_in_table(endpoint: &Endpoint, mut object: Value) -> Value {
     object
 }
 
-fn metadata_only(mut object: Value) -> Value {
+fn metadata_only(mut object: Value, version: MetaVersion) -> Value {
     json!({
-        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"].take(),
+        "kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": object["metadata"].take(),
     })
+}
+
+/// Returns a table, and the metadata in its rows, in another version.
+fn table_in_version(mut table: Value, version: MetaVersion) -> Value {
+    if version != MetaVersion::V1 {
+        table["apiVersion"] = version.api_version().into();
+        for row in table["rows"].as_array_mut().into_iter().flatten() {
+            if row["object"]["kind"] == "PartialObjectMetadata" {
+                row["object"]["apiVersion"] = version.api_version().into();
+            }
+        }
+    }
+    table
 }
 
 /// Returns the response with the `Status` of a request that has no other result.
@@ -195,4 +237,30 @@ pub(crate) fn deletion_status(endpoint: &Endpoint, last: &StoredObject) -> Answe
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
     });
     json_value(StatusCode::OK, &status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_warnings_are_sent_once() {
+        let mut answer = success(StatusCode::OK);
+        let texts = ["a", "b \"c\" é", "a", "", "line\nbreak"].map(str::to_owned);
+        add_warnings(&mut answer, &texts);
+        add_warnings(&mut answer, &texts[..1]);
+        let headers: Vec<_> = answer.headers().get_all(header::WARNING).iter().collect();
+        assert_eq!(headers, ["299 - \"a\"".as_bytes(), "299 - \"b \\\"c\\\" é\"".as_bytes()]);
+    }
+
+    #[test]
+    fn too_many_warnings_are_shortened() {
+        let long: Vec<String> = (0..100).map(|number| format!("{number:03}{}", "é".repeat(997))).collect();
+        assert_eq!(limited(&long[..4]), long[..4]);
+        let kept = limited(&long);
+        assert_eq!(kept.len(), 16, "the first to have 4,096 characters");
+        assert!(kept.iter().all(|text| text.chars().count() == 256));
+        let one = "x".repeat(5000);
+        assert_eq!(limited([&one]), ["x".repeat(256)]);
+    }
 }

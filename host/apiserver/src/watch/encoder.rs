@@ -79,8 +79,8 @@ impl EventEncoder {
         }
         let (kind, api_version) = match self.view.form {
             Form::Plain => (self.endpoint.kind(), self.endpoint.api_version.as_str()),
-            Form::Table => ("Table", "meta.k8s.io/v1"),
-            Form::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
+            Form::Table => ("Table", self.view.meta_version.api_version()),
+            Form::Metadata => ("PartialObjectMetadata", self.view.meta_version.api_version()),
         };
         let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         if self.view.form == Form::Table {
