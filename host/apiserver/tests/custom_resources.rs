@@ -193,6 +193,18 @@ async fn field_selector_supports_selectable_fields_of_the_crd() {
 }
 
 #[tokio::test]
+async fn openapi_has_the_selectable_fields_of_the_crd() {
+    let api = with_crd().await;
+    let root = FOOS.split("/namespaces/").next().expect("the path of the group");
+    let document = api.get(&format!("/openapi/v3{root}")).await.ok();
+    let schemas = document["components"]["schemas"].as_object().expect("schemas");
+    for suffix in [".Foo", ".FooList"] {
+        let (_, schema) = schemas.iter().find(|(name, _)| name.ends_with(suffix)).expect("a schema");
+        assert_eq!(schema["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.color"}]));
+    }
+}
+
+#[tokio::test]
 async fn deleting_a_crd_deletes_its_objects_and_ends_their_watches() {
     let api = with_crd().await;
     api.post(FOOS, &foo("a", &json!({}))).await.ok();

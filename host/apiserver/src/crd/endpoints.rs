@@ -8,7 +8,8 @@ use crate::conversion::ConversionWebhook;
 use crate::meta;
 use crate::patch::apply::CustomVersions;
 use crate::registry::{
-    CrdInfo, CustomForms, Endpoint, Names, Resource, ScalePaths, Strategy, schema_identity, version_priority,
+    CrdInfo, CustomForms, Endpoint, Names, Resource, SELECTABLE_FIELDS, ScalePaths, Strategy,
+    schema_identity, version_priority,
 };
 use crate::schema::Schema;
 use crate::storage::Table;
@@ -104,6 +105,20 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
     }
 }
 
+/// Returns the schema of a version as OpenAPI documents publish it: with the fields that field selectors may have.
+fn published_schema(version: &Value) -> Value {
+    let mut schema = open_api(version).clone();
+    let paths = version["selectableFields"].as_array().into_iter().flatten();
+    let fields: Vec<Value> = paths
+        .filter_map(|field| field["jsonPath"].as_str())
+        .map(|path| json!({"fieldPath": path.strip_prefix('.').unwrap_or(path)}))
+        .collect();
+    if let (Some(schema), false) = (schema.as_object_mut(), fields.is_empty()) {
+        schema.insert(SELECTABLE_FIELDS.into(), fields.into());
+    }
+    schema
+}
+
 /// Returns the endpoint of a version. `stored` is the schema of the storage version, with its identity.
 fn endpoint(
     version: &Value,
@@ -117,7 +132,7 @@ fn endpoint(
     let served = schema_identity(open_api(version));
     endpoint.schema = Some(schema);
     endpoint.forms = stored.map(|stored| CustomForms { stored, served });
-    endpoint.open_api = Some(open_api(version).clone());
+    endpoint.open_api = Some(published_schema(version));
     let subresources = &version["subresources"];
     endpoint.has_status = subresources["status"].is_object();
     endpoint.scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| {

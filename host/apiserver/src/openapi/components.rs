@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::ServedResource;
+use crate::registry::SELECTABLE_FIELDS;
 use crate::schema::definitions;
 
 const SCHEMA_PREFIX: &str = "#/components/schemas/";
@@ -149,7 +150,7 @@ fn custom_resource_schema(served: &ServedResource<'_>) -> Value {
 }
 
 fn list_schema(served: &ServedResource<'_>, item: &str) -> Value {
-    json!({
+    let mut schema = json!({
         "description": format!("{} is a list of {}", served.list_kind, served.kind),
         "type": "object",
         "required": ["items"],
@@ -160,7 +161,11 @@ fn list_schema(served: &ServedResource<'_>, item: &str) -> Value {
             "items": {"description": format!("List of {}.", served.plural), "type": "array", "items": reference(item)},
         },
         "x-kubernetes-group-version-kind": [gvk(served, served.list_kind)],
-    })
+    });
+    if let Some(fields) = served.crd_schema.and_then(|schema| schema.get(SELECTABLE_FIELDS)) {
+        schema[SELECTABLE_FIELDS] = fields.clone();
+    }
+    schema
 }
 
 /// Returns the schema of `apiVersion` or `kind`, which all kinds have.

@@ -42,7 +42,7 @@ pub(crate) struct Endpoint {
     pub columns: Columns,
     /// The warning that every response carries if the version is deprecated.
     pub deprecation: Option<String>,
-    /// The CRD's `openAPIV3Schema`.
+    /// The CRD's `openAPIV3Schema`, with [`SELECTABLE_FIELDS`].
     pub open_api: Option<Value>,
     /// The start of every serialized object: `{"kind":…,"apiVersion":…,`.
     type_meta: Bytes,
@@ -56,6 +56,9 @@ pub(crate) struct CustomForms {
     /// The identity of the schema of the served version.
     pub served: u64,
 }
+
+/// The extension of the schema of a custom resource with the fields that field selectors may have.
+pub(crate) const SELECTABLE_FIELDS: &str = "x-kubernetes-selectable-fields";
 
 /// Returns the identity of a CRD's `openAPIV3Schema`: equal schemas have the same one, which is not 0.
 pub(crate) fn schema_identity(open_api: &Value) -> u64 {

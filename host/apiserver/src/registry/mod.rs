@@ -14,7 +14,9 @@ use bytes::Bytes;
 
 use crate::storage::Storage;
 
-pub(crate) use endpoint::{Conversion, CustomForms, Endpoint, ScalePaths, schema_identity};
+pub(crate) use endpoint::{
+    Conversion, CustomForms, Endpoint, SELECTABLE_FIELDS, ScalePaths, schema_identity,
+};
 pub(crate) use resource::{CrdInfo, Names, Resource, Strategy, field_selector_value};
 pub(crate) use service_addresses::{Addresses, ServiceAddresses, node_port, protocol};
 
