@@ -134,3 +134,31 @@ async fn component_statuses_can_only_be_read() {
         answer.fails(405, "MethodNotAllowed");
     }
 }
+
+#[tokio::test]
+async fn status_updates_of_some_kinds_keep_all_metadata_of_users() {
+    let api = Api::new();
+    let service = json!({"metadata": {"name": "v1.other.example.com"}, "spec": {
+        "group": "other.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
+        "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "other"},
+    }});
+    let range = json!({"metadata": {"name": "range"}, "spec": {"cidrs": ["10.0.0.0/24"]}});
+    let ranges = "/apis/networking.k8s.io/v1/servicecidrs";
+    for (collection, object) in [(SERVICES, service), (ranges, range)] {
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        api.post(collection, &object).await.ok();
+        let metadata = json!({"labels": {"a": "b"}, "annotations": {"a": "b"}, "finalizers": ["a/b"]});
+        let patch = json!({"metadata": metadata, "status": {"conditions": [condition_with_time("Ready")]}});
+        let written = api.merge(&format!("{collection}/{name}/status"), &patch).await.ok();
+        for field in ["labels", "annotations", "finalizers"] {
+            assert_eq!(written["metadata"].get(field), None, "{collection} {field}");
+        }
+        assert_eq!(written["status"]["conditions"][0]["type"], "Ready");
+    }
+}
+
+fn condition_with_time(ty: &str) -> Value {
+    let mut condition = condition(ty);
+    condition["lastTransitionTime"] = "2024-01-01T00:00:00Z".into();
+    condition
+}

@@ -196,7 +196,9 @@ pub(crate) fn metadata_kept_by_status(endpoint: &Endpoint) -> Option<&'static [&
         _ if endpoint.resource.custom.is_some() => return None,
         ("apps", "deployments") => &["labels"],
         ("", "pods") => &["ownerReferences"],
-        ("storage.k8s.io" | "admissionregistration.k8s.io", _) => {
+        ("storage.k8s.io" | "admissionregistration.k8s.io", _)
+        | ("apiregistration.k8s.io", "apiservices")
+        | ("networking.k8s.io", "servicecidrs") => {
             &["labels", "annotations", "finalizers", "ownerReferences"]
         }
         _ => &[],
