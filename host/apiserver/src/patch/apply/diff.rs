@@ -1,11 +1,13 @@
 //! The fields that an object sets, and those in which two objects differ.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::fieldset::{self, FieldSet};
+use super::fieldset::{self, FieldSet, PathElement};
 use super::identity::{MergeKind, child_schema, is_metadata, item_element, merge_kind};
 use super::zero_value;
-use crate::schema::SchemaRef;
+use crate::schema::{ListType, SchemaRef};
 
 /// The fields that a write changed.
 #[derive(Clone, Debug, Default)]
@@ -52,10 +54,13 @@ fn set_fields(schema: Option<SchemaRef<'_>>, value: &Value) -> FieldSet {
         }
         (MergeKind::Items(list_type), Value::Array(list)) => {
             let item_schema = schema.and_then(SchemaRef::items);
-            for item in list {
-                let mut item_set = set_fields(item_schema, item);
+            for (element, items) in items_by_element(list_type, item_schema, list) {
+                let mut item_set = match items[..] {
+                    [item] => set_fields(item_schema, item),
+                    _ => FieldSet::leaf(),
+                };
                 item_set.insert_self();
-                set.add(item_element(list_type, item_schema, item), item_set);
+                set.add(element, item_set);
             }
         }
         _ => return FieldSet::leaf(),
@@ -101,19 +106,11 @@ fn compare_values(
             }
             (MergeKind::Items(list_type), MergeKind::Items(_), Value::Array(before), Value::Array(after)) => {
                 let item_schema = schema.and_then(SchemaRef::items);
-                let elements = |list: &[Value]| -> Vec<_> {
-                    list.iter().map(|item| item_element(list_type, item_schema, item)).collect()
-                };
-                let (old_elements, new_elements) = (elements(before), elements(after));
-                for (element, item) in new_elements.iter().zip(after) {
-                    let index = old_elements.iter().position(|candidate| candidate == element);
-                    let old_item = index.map(|index| &before[index]);
-                    compare_child(element.clone(), item_schema, (old_item, Some(item)), false, changes);
-                }
-                let old_items = old_elements.iter().zip(before);
-                for (element, item) in old_items.filter(|(element, _)| !new_elements.contains(element)) {
-                    compare_child(element.clone(), item_schema, (Some(item), None), false, changes);
-                }
+                let items = (
+                    items_by_element(list_type, item_schema, before),
+                    items_by_element(list_type, item_schema, after),
+                );
+                compare_items(item_schema, &items.0, &items.1, changes);
             }
             _ => changes.written.insert_self(),
         },
@@ -123,9 +120,58 @@ fn compare_values(
     }
 }
 
+/// The items of a list by their path elements. Several items with the same element are one value, as in structured-merge-diff.
+type Items<'v> = BTreeMap<PathElement, Vec<&'v Value>>;
+
+fn items_by_element<'v>(
+    list_type: &ListType,
+    item_schema: Option<SchemaRef<'_>>,
+    list: &'v [Value],
+) -> Items<'v> {
+    let mut items = Items::new();
+    for item in list {
+        items.entry(item_element(list_type, item_schema, item)).or_default().push(item);
+    }
+    items
+}
+
+fn compare_items(
+    schema: Option<SchemaRef<'_>>,
+    before: &Items<'_>,
+    after: &Items<'_>,
+    changes: &mut Changes,
+) {
+    let removed = before.keys().filter(|element| !after.contains_key(*element));
+    for element in after.keys().chain(removed) {
+        let [old, new] = [before, after].map(|items| items.get(element).map_or(&[][..], Vec::as_slice));
+        let mut compare = |old: &[&Value], new: &[&Value]| {
+            compare_child(
+                element.clone(),
+                schema,
+                (old.first().copied(), new.first().copied()),
+                false,
+                changes,
+            );
+        };
+        match (old.len(), new.len()) {
+            (0 | 1, 0 | 1) => compare(old, new),
+            (0 | 1, _) => {
+                compare(old, &[]);
+                changes.written.add(element.clone(), FieldSet::leaf());
+            }
+            (_, 0 | 1) => {
+                compare(&[], new);
+                changes.removed.add(element.clone(), FieldSet::leaf());
+            }
+            _ if old != new => changes.written.add(element.clone(), FieldSet::leaf()),
+            _ => {}
+        }
+    }
+}
+
 /// Compares the values at `element` and adds the differences to `changes`.
 fn compare_child(
-    element: fieldset::PathElement,
+    element: PathElement,
     schema: Option<SchemaRef<'_>>,
     (old, new): (Option<&Value>, Option<&Value>),
     has_zero: bool,
@@ -156,10 +202,13 @@ fn all_fields(schema: Option<SchemaRef<'_>>, value: &Value, has_zero: bool) -> F
         (MergeKind::Items(list_type), Value::Array(list)) => {
             let item_schema = schema.and_then(SchemaRef::items);
             let mut set = FieldSet::default();
-            for item in list {
-                let mut item_set = all_fields(item_schema, item, false);
+            for (element, items) in items_by_element(list_type, item_schema, list) {
+                let mut item_set = match items[..] {
+                    [item] => all_fields(item_schema, item, false),
+                    _ => FieldSet::leaf(),
+                };
                 item_set.insert_self();
-                set.add(item_element(list_type, item_schema, item), item_set);
+                set.add(element, item_set);
             }
             set
         }

@@ -1,5 +1,6 @@
 //! The typed merge of an applied configuration into the live object.
 
+use pilothouse_model::hash::HashMap;
 use serde_json::{Map, Value};
 
 use super::identity::{MergeKind, child_schema, item_element, merge_kind};
@@ -39,16 +40,26 @@ fn merge_items(
     (new, new_elements): (&[Value], &[String]),
 ) -> Vec<Value> {
     let mut merged = Vec::with_capacity(old.len().max(new.len()));
+    let mut of_new: HashMap<&str, usize> = HashMap::default();
+    for (index, element) in new_elements.iter().enumerate() {
+        of_new.entry(element).or_insert(index);
+    }
+    // As in structured-merge-diff, an item replaces several old ones with its element, and is not merged with any of them.
+    let mut of_old: HashMap<&str, Option<usize>> = HashMap::default();
+    for (index, element) in old_elements.iter().enumerate() {
+        of_old.entry(element).and_modify(|found| *found = None).or_insert(Some(index));
+    }
     let (mut left, mut right) = (0, 0);
     loop {
-        match (old_elements.get(left), new_elements.get(right)) {
-            (Some(element), _) if !new_elements.contains(element) => {
+        let position = old_elements.get(left).map(|element| of_new.get(element.as_str()).copied());
+        match (position, new_elements.get(right)) {
+            (Some(None), _) => {
                 merged.push(old[left].clone());
                 left += 1;
             }
-            (Some(element), _) if new_elements[..right].contains(element) => left += 1,
+            (Some(Some(position)), _) if position < right => left += 1,
             (_, Some(element)) => {
-                let counterpart = old_elements.iter().position(|candidate| candidate == element);
+                let counterpart = of_old.get(element.as_str()).copied().flatten();
                 merged.push(
                     counterpart
                         .map_or_else(|| new[right].clone(), |index| merge(schema, &old[index], &new[right])),

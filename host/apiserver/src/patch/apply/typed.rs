@@ -1,5 +1,6 @@
 //! Checks that an applied configuration has the form that its schema describes, as `sigs.k8s.io/structured-merge-diff/typed` does.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::{Map, Value};
 
 use super::identity::{MergeKind, item_element, merge_kind, missing_key};
@@ -99,7 +100,7 @@ impl Check {
     fn list(&mut self, items: &[Value], list: &Value, schema: SchemaRef<'_>, path: &str) {
         let item_schema = schema.items();
         let kind = merge_kind(Some(schema), list);
-        let mut elements = Vec::with_capacity(items.len());
+        let mut elements = HashSet::default();
         for (index, item) in items.iter().enumerate() {
             let element = match kind {
                 MergeKind::Items(ListType::Map(_)) if !item.is_object() => {
@@ -120,10 +121,9 @@ impl Check {
                 MergeKind::Items(list_type) => {
                     let element = item_element(list_type, item_schema, item);
                     let text = fieldset::display(&element);
-                    if !self.allows_duplicates && elements.contains(&element) {
+                    if !elements.insert(element) && !self.allows_duplicates {
                         self.problems.push(format!("{path}: duplicate entries for key {text}"));
                     }
-                    elements.push(element);
                     text
                 }
                 MergeKind::Leaf | MergeKind::Fields => format!("[{index}]"),

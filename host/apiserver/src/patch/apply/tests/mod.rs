@@ -1,5 +1,6 @@
 //! Tests of server-side apply.
 
+mod duplicates;
 mod properties;
 mod scale;
 mod versions;
