@@ -104,7 +104,7 @@ fn add_missing(resources: &mut Value, of: &str, defaults: &Amounts) -> Vec<Strin
 }
 
 fn problems_of_pod(range: &Value, pod: &Value) -> Vec<String> {
-    let mut problems = Vec::new();
+    let (mut problems, mut totals) = (Vec::new(), None);
     for limit in range["spec"]["limits"].as_array().into_iter().flatten() {
         match limit["type"].as_str() {
             Some(kind @ "Container") => {
@@ -118,8 +118,9 @@ fn problems_of_pod(range: &Value, pod: &Value) -> Vec<String> {
                 }
             }
             Some(kind @ "Pod") => {
-                let [requests, limits] = ["requests", "limits"].map(|of| total(pod, of));
-                problems.extend(problems_of(limit, kind, &requests, &limits));
+                let (requests, limits) =
+                    totals.get_or_insert_with(|| (total(pod, "requests"), total(pod, "limits")));
+                problems.extend(problems_of(limit, kind, requests, limits));
             }
             _ => {}
         }
@@ -129,12 +130,14 @@ fn problems_of_pod(range: &Value, pod: &Value) -> Vec<String> {
 
 fn problems_of(limit: &Value, kind: &str, requests: &Amounts, limits: &Amounts) -> Vec<String> {
     let each = |bound: &str| amounts(&limit[bound]);
-    let below = each("min").into_iter().filter_map(|(name, least)| {
-        below_minimum(kind, &name, &least, requests.get(&name), limits.get(&name))
-    });
-    let above = each("max")
+    let of = |name: &str| [("request", requests.get(name)), ("limit", limits.get(name))];
+    let below = each("min")
         .into_iter()
-        .filter_map(|(name, most)| above_maximum(kind, &name, &most, requests.get(&name), limits.get(&name)));
+        .filter_map(|(name, least)| out_of_bound("minimum", kind, (&name, &least), &of(&name)));
+    let above = each("max").into_iter().filter_map(|(name, most)| {
+        let [request, limit] = of(&name);
+        out_of_bound("maximum", kind, (&name, &most), &[limit, request])
+    });
     let ratio = each("maxLimitRequestRatio")
         .into_iter()
         .filter_map(|(name, most)| above_ratio(kind, &name, &most, requests.get(&name), limits.get(&name)));
@@ -146,41 +149,33 @@ fn problems_of_claim(range: &Value, claim: &Value) -> Vec<String> {
     let requests = amounts(&claim["spec"]["resources"]["requests"]);
     let mut problems = Vec::new();
     for limit in limits_of(range, KIND) {
-        for (name, least) in amounts(&limit["min"]) {
-            problems.extend(below_minimum(KIND, &name, &least, requests.get(&name), None));
-        }
-        for (name, most) in amounts(&limit["max"]) {
-            problems.extend(match requests.get(&name) {
-                None => Some(unspecified("maximum", KIND, &name, &most, "request")),
-                Some(request) => exceeded("maximum", KIND, &name, &most, ("request", request)),
-            });
+        for (bound, field) in [("minimum", "min"), ("maximum", "max")] {
+            for (name, allowed) in amounts(&limit[field]) {
+                let request = ("request", requests.get(&name));
+                problems.extend(out_of_bound(bound, KIND, (&name, &allowed), &[request]));
+            }
         }
     }
     problems
 }
 
-fn below_minimum(
+/// Returns the problem if an amount is below the minimum or above the maximum, or if the first amount is absent.
+fn out_of_bound(
+    bound: &str,
     kind: &str,
-    name: &str,
-    least: &Value,
-    request: Option<&Value>,
-    limit: Option<&Value>,
+    (name, allowed): (&str, &Value),
+    given: &[(&str, Option<&Value>)],
 ) -> Option<String> {
-    let Some(request) = request else { return Some(unspecified("minimum", kind, name, least, "request")) };
-    exceeded("minimum", kind, name, least, ("request", request))
-        .or_else(|| exceeded("minimum", kind, name, least, ("limit", limit?)))
-}
-
-fn above_maximum(
-    kind: &str,
-    name: &str,
-    most: &Value,
-    request: Option<&Value>,
-    limit: Option<&Value>,
-) -> Option<String> {
-    let Some(limit) = limit else { return Some(unspecified("maximum", kind, name, most, "limit")) };
-    exceeded("maximum", kind, name, most, ("limit", limit))
-        .or_else(|| exceeded("maximum", kind, name, most, ("request", request?)))
+    let usage = format!("{bound} {name} usage per {kind} is {}", shown(allowed));
+    if let Some((what, None)) = given.first() {
+        return Some(format!("{usage}.  No {what} is specified"));
+    }
+    let allowed = quantity::nanos(allowed)?;
+    let is_out = |amount: i128| if bound == "minimum" { amount < allowed } else { amount > allowed };
+    given.iter().find_map(|(what, amount)| {
+        let amount = (*amount)?;
+        is_out(quantity::nanos(amount)?).then(|| format!("{usage}, but {what} is {}", shown(amount)))
+    })
 }
 
 fn above_ratio(
@@ -204,25 +199,6 @@ fn above_ratio(
     (ratio > most).then(|| format!("{bound}, but provided ratio is {ratio:.6}"))
 }
 
-fn unspecified(bound: &str, kind: &str, name: &str, amount: &Value, what: &str) -> String {
-    format!("{bound} {name} usage per {kind} is {}.  No {what} is specified", shown(amount))
-}
-
-/// Returns the problem if the amount is below the minimum, or above the maximum.
-fn exceeded(
-    bound: &str,
-    kind: &str,
-    name: &str,
-    allowed: &Value,
-    (what, amount): (&str, &Value),
-) -> Option<String> {
-    let (given, allowed_nanos) = (quantity::nanos(amount)?, quantity::nanos(allowed)?);
-    let is_exceeded = if bound == "minimum" { given < allowed_nanos } else { given > allowed_nanos };
-    is_exceeded.then(|| {
-        format!("{bound} {name} usage per {kind} is {}, but {what} is {}", shown(allowed), shown(amount))
-    })
-}
-
 fn shown(amount: &Value) -> String {
     quantity::canonical(amount).unwrap_or_default()
 }
@@ -239,12 +215,20 @@ fn total(pod: &Value, of: &str) -> Amounts {
     let (mut running, mut most) = (Amounts::new(), Amounts::new());
     for container in containers("initContainers") {
         let own = &container["resources"][of];
+        // What the container does not need itself was counted when the others started.
+        let of_running = |running: &Amounts| -> Amounts {
+            let names = own.as_object().into_iter().flat_map(Map::keys);
+            names
+                .filter_map(|name| running.get_key_value(name))
+                .map(|(n, a)| (n.clone(), a.clone()))
+                .collect()
+        };
         let needed = if container["restartPolicy"] == "Always" {
             add(&mut sum, own);
             add(&mut running, own);
-            running.clone()
+            of_running(&running)
         } else {
-            let mut needed = running.clone();
+            let mut needed = of_running(&running);
             add(&mut needed, own);
             needed
         };
