@@ -1,5 +1,6 @@
 //! Removes equal owner references from an object that is written.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use crate::meta;
@@ -17,8 +18,9 @@ pub(super) enum Step {
 pub(super) fn remove_duplicates(object: &mut Value, step: Step) -> Option<String> {
     let references = object["metadata"].get("ownerReferences")?.as_array().filter(|list| list.len() > 1)?;
     let (mut kept, mut duplicates): (Vec<Value>, Vec<&str>) = (Vec::new(), Vec::new());
+    let mut known = HashSet::default();
     for reference in references {
-        if kept.contains(reference) {
+        if !known.insert(reference) {
             duplicates.push(reference["uid"].as_str().unwrap_or_default());
         } else {
             kept.push(reference.clone());
@@ -38,4 +40,22 @@ pub(super) fn remove_duplicates(object: &mut Value, step: Step) -> Option<String
     );
     meta::metadata_mut(object).insert("ownerReferences".into(), kept.into());
     Some(warning)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn many_owners_are_compared_by_hash() {
+        let reference = |number: usize| json!({"kind": "ConfigMap", "name": "a", "uid": number.to_string()});
+        let mut references: Vec<Value> = (0..50_000).map(reference).collect();
+        references.push(reference(7));
+        let mut object = json!({"metadata": {"ownerReferences": references}});
+        let warning = remove_duplicates(&mut object, Step::Decoding).expect("a duplicate");
+        assert!(warning.ends_with("duplicate UID(s) observed: 7"), "{warning}");
+        assert_eq!(object["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(50_000));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pilothouse_model::hash::HashSet;
 use serde_json::{Value, json};
 
 use super::internal::{ControllerAdmission, complete};
@@ -452,7 +453,7 @@ fn check_added_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
     if old["metadata"].get("deletionTimestamp").is_none() {
         return Vec::new();
     }
-    let before = meta::finalizers(old);
+    let before: HashSet<String> = meta::finalizers(old).into_iter().collect();
     let added: Vec<String> =
         meta::finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
     if added.is_empty() {

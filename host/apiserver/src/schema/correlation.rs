@@ -40,23 +40,29 @@ pub(super) fn key_fields(item: &Value, keys: &[String]) -> Value {
 
 /// Whether a value equals its old value. As in Kubernetes, the order of the items of a list of type `map` does not matter.
 pub(super) fn is_unchanged(new: &Value, old: &Value, schema: SchemaRef<'_>) -> bool {
+    new == old || is_reordered(new, old, schema)
+}
+
+/// Whether a value equals its old value as in [`is_unchanged`]. Looks at each value once: values that equal each other are not compared before.
+fn is_reordered(new: &Value, old: &Value, schema: SchemaRef<'_>) -> bool {
     match (new, old) {
         (Value::Object(members), Value::Object(old)) => {
             members.len() == old.len()
                 && members.iter().all(|(name, child)| {
                     old.get(name).is_some_and(|old| match schema.field(name) {
-                        Some(schema) => is_unchanged(child, old, schema),
+                        Some(schema) => is_reordered(child, old, schema),
                         None => child == old,
                     })
                 })
         }
-        (Value::Array(items), Value::Array(old_items)) if new != old && items.len() == old_items.len() => {
+        (Value::Array(items), Value::Array(old_items)) => {
             let list_type = &schema.node().list_type;
-            let (ListType::Map(_), Some(schema)) = (list_type, schema.items()) else { return false };
-            let old_items = OldItems::new(list_type, Some(old));
-            items
-                .iter()
-                .all(|item| old_items.find(item).is_some_and(|(_, old)| is_unchanged(item, old, schema)))
+            let (ListType::Map(_), Some(schema)) = (list_type, schema.items()) else { return new == old };
+            let found = OldItems::new(list_type, Some(old));
+            items.len() == old_items.len()
+                && items
+                    .iter()
+                    .all(|item| found.find(item).is_some_and(|(_, old)| is_reordered(item, old, schema)))
         }
         _ => new == old,
     }

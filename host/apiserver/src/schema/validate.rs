@@ -40,7 +40,7 @@ impl Schema {
         causes.append(&mut validator.causes);
         causes.extend(scale);
         embedded::validate(new, self.root(), "", &mut causes);
-        if !old.is_some_and(|old| self.has_invalid_lists(old)) {
+        if !validator.list_causes.is_empty() && !old.is_some_and(|old| self.has_invalid_lists(old)) {
             causes.append(&mut validator.list_causes);
         }
         if self.arena.nodes.iter().all(|node| node.rules.is_none()) {

@@ -1,5 +1,6 @@
 //! The metadata of objects of all kinds, custom resources included.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::{Map, Value};
 
 use super::{entries, items, push_invalid, text};
@@ -8,6 +9,8 @@ use crate::schema::{field, names};
 use crate::status::{Cause, Causes};
 
 const TOTAL_ANNOTATION_BYTES: u64 = 256 * 1024;
+/// The bytes of the lists of owners in the causes of one object: each cause about two controllers shows the whole list.
+const MAX_SHOWN_OWNERS: usize = 1 << 20;
 /// The finalizers without a domain that built-in kinds may have.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
@@ -91,7 +94,7 @@ fn name_errors(object: &Value, name: &str) -> Vec<String> {
 fn validate_owners(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
     let owners = meta.get("ownerReferences").unwrap_or(&Value::Null);
     let path = &field::child(path, "ownerReferences");
-    let mut first_controller = None;
+    let (mut first_controller, mut shown, mut left) = (None, None, MAX_SHOWN_OWNERS);
     for owner in items(owners) {
         for (name, detail) in [
             ("apiVersion", "version must not be empty"),
@@ -118,7 +121,11 @@ fn validate_owners(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
                      {controller}"
                 );
-                causes.push(field::invalid_shown(path, &go::owner_references(owners), &detail));
+                let shown = shown.get_or_insert_with(|| go::owner_references(owners));
+                if left > 0 {
+                    causes.push(field::invalid_shown(path, shown, &detail));
+                }
+                left = left.saturating_sub(shown.len());
             }
         }
     }
@@ -141,8 +148,11 @@ fn validate_finalizers(
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
         causes.push(field::invalid(path, finalizers, detail));
     }
-    let is_old = |finalizer: &str| items(before).iter().any(|old| old == finalizer);
-    for (index, finalizer) in all().enumerate().filter(|(_, finalizer)| is_built_in && !is_old(finalizer)) {
+    if !is_built_in {
+        return;
+    }
+    let before: HashSet<&str> = items(before).iter().filter_map(Value::as_str).collect();
+    for (index, finalizer) in all().enumerate().filter(|(_, finalizer)| !before.contains(finalizer)) {
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(field::invalid(&field::index(path, index), &Value::from(finalizer), detail));

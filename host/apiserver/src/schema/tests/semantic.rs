@@ -327,3 +327,14 @@ fn events_of_the_new_group_keep_everything_but_their_series() {
         assert_eq!(fields("events.k8s.io", "Event", &object, Some(&old)), expected, "{object}");
     }
 }
+
+#[test]
+fn the_causes_of_an_object_with_many_controllers_have_a_bounded_size() {
+    let owners: Vec<Value> =
+        (0..5_000).map(|number| json!({"controller": true, "uid": number.to_string()})).collect();
+    let object = json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    let schema = Schema::builtin("", "v1", "ConfigMap").expect("a built-in kind");
+    let causes = schema.validate(&object, None);
+    let length: usize = causes.iter().map(|cause| cause.message.len()).sum();
+    assert!(length < 4 << 20, "{length} bytes");
+}
