@@ -223,10 +223,28 @@ async fn requests_that_web_pages_can_send_are_refused() {
     let patch = format!("PATCH {} HTTP/1.1", core("configmaps/a"));
     assert_eq!(send(address, &[&post, LOCAL, json, "origin: http://127.0.0.1:1"], map).await.0, 201);
     assert_eq!(send(address, &[&put, LOCAL], map).await.0, 415);
-    // They do not send bearer tokens, so a client with a token sends JSON by default.
-    let token = "authorization: Bearer some";
-    assert_ne!(send(address, &[&put, LOCAL, token], map).await.0, 415);
     assert_eq!(send(address, &[&patch, LOCAL], "{}").await.0, 415);
+}
+
+#[tokio::test]
+async fn the_body_of_a_client_with_a_bearer_token_is_json_by_default() {
+    let server = ApiServer::builder().plain_http(true).build();
+    let RunningServer { address, .. } = listen(&server).await;
+    let file = Kubeconfig::from_yaml(&server.kubeconfig(address).expect("a kubeconfig")).expect("YAML");
+    let url = file.clusters[0].cluster.as_ref().and_then(|cluster| cluster.server.clone()).expect("a URL");
+    // kubectl sends the user information of the URL as `Basic`, which browsers send, too.
+    let token = url.split_once('@').and_then(|(user, _)| user.rsplit_once(':')).expect("a token").1;
+    let post = format!("POST {} HTTP/1.1", core("configmaps"));
+    for (scheme, name) in [("Bearer", "a"), ("bearer", "b")] {
+        let (bearer, map) = (
+            format!("authorization: {scheme} {token}"),
+            format!(r#"{{"metadata": {{"name": "{name}"}}, "data": {{"k": "v"}}}}"#),
+        );
+        let (code, body) = send(address, &[&post, LOCAL, &bearer], &map).await;
+        assert_eq!((code, body.contains(r#""k":"v""#)), (201, true), "{body}");
+    }
+    let bearer = format!("authorization: Bearer {token}");
+    assert_eq!(send(address, &[&post, LOCAL, &bearer], "metadata: {name: c}").await.0, 400, "YAML");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::{Map, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Error as YamlError};
 
-use super::{Request, duplicates};
+use super::strict::{self, StrictErrors, Target};
+use super::{Request, yaml_keys};
 use crate::go;
 use crate::go_json;
 use crate::meta;
@@ -29,8 +30,8 @@ const ACCEPTED: &[&str] = &["application/json", "application/yaml", "application
 pub(crate) fn content_type(request: &Request) -> &str {
     let kind = request.header("content-type").split(';').next().unwrap_or_default().trim();
     // A browser sends a POST without a content type for any page, but asks the server before it sends JSON or a bearer token.
-    let is_from_page =
-        request.method != Method::DELETE && !request.header("authorization").starts_with("Bearer ");
+    let scheme = request.header("authorization").trim().split(' ').next().unwrap_or_default();
+    let is_from_page = request.method != Method::DELETE && !scheme.eq_ignore_ascii_case("bearer");
     if kind.is_empty() && !is_from_page { "application/json" } else { kind }
 }
 
@@ -71,36 +72,45 @@ fn json_problem(body: &[u8], error: &serde_json::Error) -> String {
     go_json::syntax_error(body).unwrap_or_else(|| error.to_string())
 }
 
-/// The members of a body that occur more than once.
-#[derive(Debug)]
-pub(crate) enum Duplicates {
-    /// Their paths.
-    Json(Vec<String>),
-    /// What is wrong with the first one, if there is one.
-    Yaml(Option<String>),
+/// Parses the JSON of a patch, and finds the unknown and duplicate fields of its text.
+///
+/// # Errors
+/// Those of [`parse_json`].
+pub(crate) fn parse_json_strictly(body: &[u8], target: Target<'_>) -> Result<(Value, StrictErrors), String> {
+    let (value, fields) = strict::parse(body, target).map_err(|error| json_problem(body, &error))?;
+    Ok((value, StrictErrors { fields, ..StrictErrors::default() }))
 }
 
-/// Decodes an object as [`decode_object`] does. Returns the members that occur more than once, too. The last one counts.
+/// Decodes an object as [`decode_object`] does. Returns what strict decoding finds in the body, too. The last of several equal members counts.
 pub(crate) fn decode_object_strictly(
     request: &Request,
     endpoint: &Endpoint,
-) -> Result<(Value, Duplicates), Status> {
-    match content_type(request) {
-        "application/json" => {}
-        "application/yaml" => {
-            let (mut value, duplicate) = yaml_with_duplicates(&request.body)?;
-            check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
-            return Ok((value, Duplicates::Yaml(duplicate)));
-        }
-        _ => return Ok((decode_object(request, endpoint)?, Duplicates::Json(Vec::new()))),
-    }
-    let (mut value, duplicates) = duplicates::parse(&request.body).map_err(|error| {
-        let problem = json_problem(&request.body, &error);
-        let problem = format!("couldn't get version/kind; json parse error: {problem}");
-        Status::bad_request(unrecognized(&request.body, endpoint.kind(), &problem))
-    })?;
+) -> Result<(Value, StrictErrors), Status> {
+    let (mut value, found) = decode_strictly(request, endpoint.schema.as_deref(), endpoint.kind())?;
     check_type(&mut value, endpoint, &endpoint.api_version, endpoint.kind())?;
-    Ok((value, Duplicates::Json(duplicates)))
+    Ok((value, found))
+}
+
+/// Decodes a body as [`decode`] does. Returns what strict decoding finds in it, too, given the schema and the kind that it should have.
+pub(crate) fn decode_strictly(
+    request: &Request,
+    schema: Option<&Schema>,
+    kind: &str,
+) -> Result<(Value, StrictErrors), Status> {
+    match content_type(request) {
+        "application/json" => {
+            let schema = schema.filter(|schema| schema.is_built_in());
+            let target = schema.map_or(Target::Untyped, |schema| Target::Typed(schema.root()));
+            let (value, fields) = strict::parse(&request.body, target).map_err(|error| {
+                let problem = json_problem(&request.body, &error);
+                let problem = format!("couldn't get version/kind; json parse error: {problem}");
+                Status::bad_request(unrecognized(&request.body, kind, &problem))
+            })?;
+            Ok((value, StrictErrors { fields, has_unknown: schema.is_some(), ..StrictErrors::default() }))
+        }
+        "application/yaml" => yaml_strictly(&request.body),
+        _ => Ok((decode(request)?, StrictErrors::default())),
+    }
 }
 
 /// Parses one YAML document, in which keys are unique; the error contains line and column.
@@ -109,18 +119,17 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Value, Status> {
         .map_err(|error| Status::bad_request(format!("error parsing YAML: {error}")))
 }
 
-/// Parses one YAML document. Returns what is wrong with the first key that occurs more than once, too. The last one counts.
-fn yaml_with_duplicates(body: &[u8]) -> Result<(Value, Option<String>), Status> {
+/// Parses one YAML document, and finds the keys that it has more than once. The last one counts.
+pub(crate) fn yaml_strictly(body: &[u8]) -> Result<(Value, StrictErrors), Status> {
     let error = match parse_yaml(body, DuplicateKeyPolicy::Error)? {
-        Ok(value) => return Ok((value, None)),
+        Ok(value) => return Ok((value, StrictErrors::default())),
         Err(error) => error,
     };
-    if let YamlError::DuplicateMappingKey { key, location } = error.without_snippet() {
-        let key = go::quoted(key.as_deref().unwrap_or_default());
-        let problem = format!("line {}: key {key} already set in map", location.line());
-        if let Ok(value) = parse_yaml(body, DuplicateKeyPolicy::LastWins)? {
-            return Ok((value, Some(problem)));
-        }
+    if let YamlError::DuplicateMappingKey { .. } = error.without_snippet()
+        && let Ok(value) = parse_yaml(body, DuplicateKeyPolicy::LastWins)?
+    {
+        let yaml = yaml_keys::duplicates(&String::from_utf8_lossy(body));
+        return Ok((value, StrictErrors { yaml, ..StrictErrors::default() }));
     }
     Err(Status::bad_request(format!("error parsing YAML: {error}")))
 }
@@ -128,7 +137,7 @@ fn yaml_with_duplicates(body: &[u8]) -> Result<(Value, Option<String>), Status> 
 fn parse_yaml(body: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Result<Result<Value, YamlError>, Status> {
     // Most clients send JSON, which is YAML that can be parsed several times as fast. Members that occur twice are left to the YAML parser.
     if body.starts_with(b"{")
-        && let Ok((value, duplicates)) = duplicates::parse(body)
+        && let Ok((value, duplicates)) = strict::parse(body, Target::Untyped)
         && duplicates.is_empty()
     {
         return Ok(Ok(value));
@@ -307,13 +316,14 @@ mod tests {
 
     #[test]
     fn the_last_of_equal_keys_counts() {
-        let parsed = yaml_with_duplicates(b"a: 1\nb:\n  c: {k: v,\n    k: w}\n").expect("a mapping");
-        let expected = serde_json::json!({"a": 1, "b": {"c": {"k": "w"}}});
-        assert_eq!(parsed, (expected, Some("line 4: key \"k\" already set in map".to_owned())));
-        let json = yaml_with_duplicates(br#"{"a": 1, "a": 2}"#).expect("a mapping");
-        assert_eq!(json.0["a"], 2);
-        assert!(json.1.is_some());
-        assert_eq!(yaml_with_duplicates(b"a: 1\na: [").expect_err("malformed").code, 400);
+        let (value, found) = yaml_strictly(b"a: 1\nb:\n  c: {k: v,\n    k: w}\n").expect("a mapping");
+        assert_eq!(value, serde_json::json!({"a": 1, "b": {"c": {"k": "w"}}}));
+        assert_eq!(found.warnings(), ["line 4: key \"k\" already set in map"]);
+        let (value, found) = yaml_strictly(br#"{"a": 1, "a": 2, "a": 3}"#).expect("a mapping");
+        assert_eq!(value["a"], 3);
+        let line = "line 1: key \"a\" already set in map";
+        assert_eq!(found.errors(), [format!("yaml: unmarshal errors:\n  {line}\n  {line}")]);
+        assert_eq!(yaml_strictly(b"a: 1\na: [").expect_err("malformed").code, 400);
     }
 
     #[test]

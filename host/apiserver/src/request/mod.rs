@@ -2,12 +2,12 @@
 
 pub(crate) mod accept;
 pub(crate) mod body;
-mod duplicates;
-pub(crate) mod member_order;
 pub(crate) mod options;
 pub(crate) mod path;
 mod selection;
 mod selector_errors;
+pub(crate) mod strict;
+mod yaml_keys;
 
 use std::sync::Arc;
 

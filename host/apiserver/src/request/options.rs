@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::go;
@@ -38,8 +37,8 @@ pub(crate) struct WriteOptions {
     pub author: Option<Arc<User>>,
     /// The user who sends the request, for kinds that record it. `None` for other kinds and for the server's own writes.
     pub requester: Option<Arc<User>>,
-    /// The JSON body of a request that creates or replaces an object, whose order its unknown fields have in the response.
-    pub body: Option<Bytes>,
+    /// Whether the object was decoded before: it has no unknown fields.
+    pub is_decoded: bool,
 }
 
 impl Query {
@@ -157,7 +156,7 @@ impl Query {
             created_through: "",
             author: None,
             requester: None,
-            body: None,
+            is_decoded: false,
         })
     }
 }
@@ -173,7 +172,7 @@ impl WriteOptions {
             created_through: "",
             author: None,
             requester: None,
-            body: None,
+            is_decoded: false,
         }
     }
 }

@@ -7,9 +7,8 @@ use super::{daemon_sets, scale, strategy};
 use crate::meta;
 use crate::patch::apply::{Versions, Writer, track_update};
 use crate::registry::Endpoint;
-use crate::request::body::Duplicates;
-use crate::request::member_order;
 use crate::request::options::{FieldValidation, WriteOptions};
+use crate::request::strict::StrictErrors;
 use crate::schema::{DefaultsTooLarge, Schema};
 use crate::status::{Cause, Status};
 
@@ -17,9 +16,52 @@ use crate::status::{Cause, Status};
 /// be parsed again.
 const MAX_DEPTH: usize = 110;
 
-/// Returns how many unknown and duplicate fields are reported, as in `sigs.k8s.io/json`. kube-apiserver decodes custom resources without it.
-fn max_strict_errors(endpoint: &Endpoint) -> usize {
-    if endpoint.resource.custom.is_some() { usize::MAX } else { 100 }
+/// Decodes the body of a request that creates or replaces an object: rejects wrong types, and drops or rejects unknown fields. `found` is what strict
+/// decoding finds in the body. Returns warnings.
+pub(crate) fn decode_sent(
+    endpoint: &Endpoint,
+    value: &mut Value,
+    found: StrictErrors,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    decode_as(endpoint.schema.as_deref(), (endpoint.kind(), &endpoint.version), value, found, validation)
+}
+
+/// Decodes the body of a request to replace a Scale as [`decode_sent`] does.
+pub(crate) fn decode_scale(
+    value: &mut Value,
+    found: StrictErrors,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    decode_as(scale::schema().as_deref(), (scale::KIND, "v1"), value, found, validation)
+}
+
+fn decode_as(
+    schema: Option<&Schema>,
+    (kind, version): (&str, &str),
+    value: &mut Value,
+    mut found: StrictErrors,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    if let Some(schema) = schema {
+        let unknown = remove_unknown_fields(schema, value)?;
+        if !found.has_unknown {
+            found.fields.extend(unknown);
+        }
+    }
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(found.warnings()),
+        FieldValidation::Strict => {
+            let errors = found.errors();
+            if errors.is_empty() {
+                return Ok(errors);
+            }
+            let problem = format!("strict decoding error: {}", errors.join(", "));
+            let about = format!("{kind} in version \"{version}\" cannot be handled as a {kind}");
+            Err(Status::bad_request(format!("{about}: {problem}")))
+        }
+    }
 }
 
 /// Decodes an object of a client: rejects wrong types, drops or rejects unknown fields, and sets defaults. Returns warnings.
@@ -28,7 +70,7 @@ pub(crate) fn decode(
     value: &mut Value,
     options: &WriteOptions,
 ) -> Result<Vec<String>, Status> {
-    decode_with(endpoint, value, options.validation, options.body.as_deref(), Schema::apply_defaults)
+    decode_with(endpoint, value, options, Schema::apply_defaults)
 }
 
 /// Decodes the result of an apply as [`decode`] does an object of a client. Values of `null` stay.
@@ -37,32 +79,38 @@ pub(crate) fn decode_applied(
     value: &mut Value,
     options: &WriteOptions,
 ) -> Result<Vec<String>, Status> {
-    let body = options.body.as_deref();
-    decode_with(endpoint, value, options.validation, body, Schema::apply_defaults_keeping_null)
+    decode_with(endpoint, value, options, Schema::apply_defaults_keeping_null)
 }
 
-/// Decodes an object. `body` is the text that it has, if that is JSON; `set_defaults` sets the defaults of its schema.
+/// Decodes an object; `set_defaults` sets the defaults of its schema.
 fn decode_with(
     endpoint: &Endpoint,
     value: &mut Value,
-    validation: FieldValidation,
-    body: Option<&[u8]>,
+    options: &WriteOptions,
     set_defaults: fn(&Schema, &mut Value) -> Result<(), DefaultsTooLarge>,
 ) -> Result<Vec<String>, Status> {
-    let Some(schema) = &endpoint.schema else { return Ok(Vec::new()) };
-    if let Some(problem) = schema.decode_error(value) {
-        return Err(Status::bad_request(problem));
+    let warnings = if options.is_decoded {
+        Vec::new()
+    } else {
+        decode_sent(endpoint, value, StrictErrors::default(), options.validation)?
+    };
+    if let Some(schema) = &endpoint.schema {
+        set_defaults(schema, value).map_err(|DefaultsTooLarge| Status::too_large_for_storage(None))?;
+        complete(endpoint, value);
     }
-    let mut unknown = schema.prune(value);
-    if let Some(body) = body.filter(|_| unknown.len() > 1 && endpoint.resource.custom.is_none()) {
-        member_order::sort_by_position(&mut unknown, body);
+    Ok(warnings)
+}
+
+/// Rejects wrong types, and removes unknown fields. Returns what is wrong with them.
+fn remove_unknown_fields(schema: &Schema, value: &mut Value) -> Result<Vec<String>, Status> {
+    match schema.decode_error(value) {
+        Some(problem) => Err(Status::bad_request(problem)),
+        None => Ok(schema.prune_strictly(value)),
     }
-    let unknown = unknown.into_iter().take(max_strict_errors(endpoint));
-    let unknown: Vec<String> = unknown.map(|path| format!("unknown field \"{path}\"")).collect();
-    if validation == FieldValidation::Strict && !unknown.is_empty() {
-        return Err(strict_error(endpoint, &unknown));
-    }
-    set_defaults(schema, value).map_err(|DefaultsTooLarge| Status::too_large_for_storage(None))?;
+}
+
+/// Sets the defaults that are no part of a schema.
+fn complete(endpoint: &Endpoint, value: &mut Value) {
     if strategy::is_role(endpoint) {
         strategy::complete_rules(value);
     }
@@ -72,55 +120,17 @@ fn decode_with(
     if daemon_sets::is_daemon_set(endpoint) {
         daemon_sets::complete(value);
     }
-    Ok(if validation == FieldValidation::Warn { unknown } else { Vec::new() })
-}
-
-/// Rejects an object with duplicate members, or returns a warning for each, as `validation` demands. A wrong type is the only error.
-pub(crate) fn check_duplicates(
-    endpoint: &Endpoint,
-    value: &Value,
-    duplicates: Duplicates,
-    validation: FieldValidation,
-) -> Result<Vec<String>, Status> {
-    let problems: Vec<String> = match duplicates {
-        Duplicates::Json(paths) => {
-            paths.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect()
-        }
-        Duplicates::Yaml(Some(problem)) if validation == FieldValidation::Strict => {
-            vec![format!("yaml: unmarshal errors:\n  {problem}")]
-        }
-        Duplicates::Yaml(problem) => problem.into_iter().collect(),
-    };
-    if problems.is_empty() {
-        return Ok(Vec::new());
-    }
-    if let Some(problem) = endpoint.schema.as_ref().and_then(|schema| schema.decode_error(value)) {
-        return Err(Status::bad_request(problem));
-    }
-    match validation {
-        FieldValidation::Strict => {
-            let mut problems = problems;
-            problems.extend(endpoint.schema.iter().flat_map(|schema| schema.unknown_fields(value)));
-            problems.truncate(max_strict_errors(endpoint));
-            Err(strict_error(endpoint, &problems))
-        }
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Warn => Ok(problems),
-    }
-}
-
-/// Returns the error for unknown and duplicate fields.
-fn strict_error(endpoint: &Endpoint, problems: &[String]) -> Status {
-    let problem = format!("strict decoding error: {}", problems.join(", "));
-    let (kind, version) = (endpoint.kind(), &endpoint.version);
-    Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
 }
 
 /// Decodes an object that admission changed. Its type remains that of the endpoint.
 pub(crate) fn decode_mutated(endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
     value["apiVersion"] = endpoint.api_version.as_str().into();
     value["kind"] = endpoint.kind().into();
-    decode_with(endpoint, value, FieldValidation::Ignore, None, Schema::apply_defaults).map(drop)
+    let Some(schema) = &endpoint.schema else { return Ok(()) };
+    remove_unknown_fields(schema, value)?;
+    schema.apply_defaults(value).map_err(|DefaultsTooLarge| Status::too_large_for_storage(None))?;
+    complete(endpoint, value);
+    Ok(())
 }
 
 /// Errors if an object nests too deep. The metadata may nest deeper, because its managed fields follow the rest.

@@ -157,11 +157,12 @@ impl Call<'_> {
         Ok(WriteOptions { author: self.user.cloned(), requester, ..options })
     }
 
-    /// Returns the options of a write whose body is the object.
-    fn object_options(&self, kind: &str) -> Result<WriteOptions, Status> {
-        let is_json = body::content_type(self.request) == "application/json";
-        let body = is_json.then(|| self.request.body.clone());
-        Ok(WriteOptions { body, ..self.write_options(kind)? })
+    /// Decodes the object to create or replace. Returns the warnings about it, too.
+    fn decode_object(&self, options: &WriteOptions) -> Result<(Value, Vec<String>), Status> {
+        let (mut value, found) = body::decode_object_strictly(self.request, self.endpoint)?;
+        let mut warnings = admit::decode_sent(self.endpoint, &mut value, found, options.validation)?;
+        warnings.extend(owner_references::remove_duplicates(&mut value, Step::Decoding));
+        Ok((value, warnings))
     }
 
     async fn get(&self) -> Result<Answer, Status> {
@@ -200,10 +201,9 @@ impl Call<'_> {
     }
 
     async fn create(&self) -> Result<Answer, Status> {
-        let options = self.object_options("CreateOptions")?;
-        let (mut value, duplicates) = body::decode_object_strictly(self.request, self.endpoint)?;
-        let mut warnings = admit::check_duplicates(self.endpoint, &value, duplicates, options.validation)?;
-        warnings.extend(owner_references::remove_duplicates(&mut value, Step::Decoding));
+        let options = self.write_options("CreateOptions")?;
+        let (value, warnings) = self.decode_object(&options)?;
+        let options = WriteOptions { is_decoded: true, ..options };
         let (namespace, admission) = (self.namespace(), &self.admission);
         let written =
             create::create_admitted(self.state, self.endpoint, namespace, value, &options, admission).await;
@@ -211,24 +211,37 @@ impl Call<'_> {
     }
 
     async fn update(&self) -> Result<Answer, Status> {
-        let options = self.object_options("UpdateOptions")?;
+        let options = self.write_options("UpdateOptions")?;
         let target = UpdateTarget::from_subresource(self.path.subresource.as_deref());
         let endpoint = self.endpoint;
-        let (namespace, name) = self.key();
         if let (UpdateTarget::Scale, Some(paths)) = (target, &endpoint.scale) {
-            let mut scaled = body::decode(self.request)?;
+            let schema = scale::schema();
+            let (mut scaled, found) = body::decode_strictly(self.request, schema.as_deref(), scale::KIND)?;
             body::check_type(&mut scaled, endpoint, scale::API_VERSION, scale::KIND)?;
+            let warnings = admit::decode_scale(&mut scaled, found, options.validation)?;
             let retry = meta::text(&scaled, "resourceVersion").is_empty();
             let change = |old: &Value| {
                 let value = scale::set_replicas(endpoint, paths, old, &scaled)?;
                 Ok(ProposedUpdate { value, applied: false, retry })
             };
-            let written = self.write_update(target, &options, change).await?;
-            return self.write_response(written).await;
+            let written = self.write_update(target, &options, change).await;
+            return self.write_response(with_warnings(written, warnings)?).await;
         }
-        let (mut value, duplicates) = body::decode_object_strictly(self.request, endpoint)?;
-        let mut warnings = admit::check_duplicates(endpoint, &value, duplicates, options.validation)?;
-        warnings.extend(owner_references::remove_duplicates(&mut value, Step::Decoding));
+        let (value, warnings) = self.decode_object(&options)?;
+        let options = WriteOptions { is_decoded: true, ..options };
+        let written = self.replace(target, value, options).await;
+        self.write_response(with_warnings(written, warnings)?).await
+    }
+
+    /// Replaces an object, or creates it if its kind allows that.
+    async fn replace(
+        &self,
+        target: UpdateTarget,
+        mut value: Value,
+        options: WriteOptions,
+    ) -> Result<WriteResult, Status> {
+        let endpoint = self.endpoint;
+        let (namespace, name) = self.key();
         self.check_identity(&value)?;
         let missing = endpoint.resource.table.get(namespace, name).is_none();
         // As in Kubernetes, whoever writes the status of a missing Service creates it.
@@ -244,14 +257,12 @@ impl Call<'_> {
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
             meta::metadata_mut(&mut value).remove("resourceVersion");
             let (namespace, admission) = (self.namespace(), &self.admission);
-            let written =
-                create::create_admitted(self.state, endpoint, namespace, value, &options, admission).await;
-            return self.write_response(with_warnings(written, warnings)?).await;
+            return create::create_admitted(self.state, endpoint, namespace, value, &options, admission)
+                .await;
         }
         let retry = meta::text(&value, "resourceVersion").is_empty();
         let change = |_: &Value| Ok(ProposedUpdate { value: value.clone(), applied: false, retry });
-        let written = self.write_update(target, &options, change).await;
-        self.write_response(with_warnings(written, warnings)?).await
+        self.write_update(target, &options, change).await
     }
 
     async fn write_update(
@@ -425,7 +436,9 @@ impl Call<'_> {
             (UpdateTarget::from_subresource(self.path.subresource.as_deref()), &self.endpoint.scale)
         {
             let scale = scale::from_object(self.endpoint, paths, &self.endpoint.served_value(&object));
-            return Ok(respond::json_value(code, &scale));
+            let mut answer = respond::json_value(code, &scale);
+            respond::add_warnings(&mut answer, &result.warnings);
+            return Ok(answer);
         }
         let now = self.state.clock.now();
         Ok(respond::object(self.endpoint, &object, self.view, now, code, &result.warnings))

@@ -1,5 +1,7 @@
 //! Patches objects: JSON patch, merge patch, strategic merge patch and server-side apply.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use serde_json::Value;
 
 use super::update::{ProposedUpdate, UpdateTarget, update_admitted};
@@ -12,6 +14,7 @@ use crate::patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 use crate::registry::Endpoint;
 use crate::request::body;
 use crate::request::options::{FieldValidation, WriteOptions, invalid_options};
+use crate::request::strict::{StrictErrors, Target, yaml_error};
 use crate::request::{ObjectPath, Request};
 use crate::schema::{Schema, field};
 use crate::state::State;
@@ -30,16 +33,29 @@ enum Patch {
 }
 
 impl Patch {
-    fn parse(request: &Request, endpoint: &Endpoint) -> Result<Self, Status> {
+    /// Parses the body of a request. Returns what strict decoding finds in it, too.
+    fn parse(request: &Request, endpoint: &Endpoint) -> Result<(Self, StrictErrors), Status> {
         match body::content_type(request) {
-            "application/json-patch+json" => patch_text(&request.body).map(Self::Json),
-            "application/merge-patch+json" => object(patch_text(&request.body)?).map(Self::Merge),
-            "application/strategic-merge-patch+json" if endpoint.resource.custom.is_none() => {
-                let patch = body::parse_json(&request.body).map_err(Status::bad_request)?;
-                object(patch).map(Self::Strategic)
+            "application/json-patch+json" => {
+                let (patch, mut found) = patch_text(&request.body, Target::PatchOperations)?;
+                found.fields.iter_mut().for_each(|text| text.insert_str(0, "json patch "));
+                Ok((Self::Json(patch), found))
             }
-            "application/apply-patch+yaml" => body::yaml(&request.body).map(Self::Apply),
-            "application/apply-patch+cbor" => body::cbor(&request.body).map(Self::Apply),
+            "application/merge-patch+json" => {
+                let (patch, found) = patch_text(&request.body, Target::Untyped)?;
+                Ok((Self::Merge(object(patch)?), found))
+            }
+            "application/strategic-merge-patch+json" if endpoint.resource.custom.is_none() => {
+                let parsed = body::parse_json_strictly(&request.body, Target::Untyped);
+                let (patch, found) = parsed.map_err(Status::bad_request)?;
+                Ok((Self::Strategic(object(patch)?), found))
+            }
+            "application/apply-patch+yaml" => {
+                body::yaml_strictly(&request.body).map(|(config, found)| (Self::Apply(config), found))
+            }
+            "application/apply-patch+cbor" => {
+                Ok((Self::Apply(body::cbor(&request.body)?), StrictErrors::default()))
+            }
             _ if endpoint.resource.custom.is_some() => {
                 Err(Status::unsupported_media_type(ACCEPTED_FOR_CUSTOM))
             }
@@ -68,28 +84,38 @@ impl Patch {
         })
     }
 
-    /// Checks that the result of the patch can be decoded, and with strict validation that it has no unknown fields.
-    fn check_result(
+    /// Decodes the result of the patch: removes unknown fields, or with strict validation rejects them. `found` is what strict decoding finds in the
+    /// patch. Returns warnings.
+    fn decode_result(
         &self,
-        endpoint: &Endpoint,
-        patched: &Value,
+        (endpoint, schema): (&Endpoint, Option<&Schema>),
+        patched: &mut Value,
+        found: &[String],
         validation: FieldValidation,
-    ) -> Result<(), Status> {
-        let Some(schema) = &endpoint.schema else { return Ok(()) };
+    ) -> Result<Vec<String>, Status> {
+        let Some(schema) = schema else { return Ok(Vec::new()) };
         let problem = match self {
             Self::Strategic(_) => schema.conversion_error(patched),
             _ => decoding_error(endpoint, schema, patched),
         };
-        let unknown_fields = || {
-            let unknown = if validation == FieldValidation::Strict {
-                schema.unknown_fields(patched)
-            } else {
-                Vec::new()
-            };
-            (!unknown.is_empty()).then(|| format!("strict decoding error: {}", unknown.join(", ")))
-        };
-        let Some(problem) = problem.or_else(unknown_fields) else { return Ok(()) };
-        Err(Status::undecodable_patch(&self.shown(patched, schema), &problem))
+        if let Some(problem) = problem {
+            return Err(Status::undecodable_patch(&self.shown(patched, schema), &problem));
+        }
+        // The answer to a refused patch shows the unknown fields.
+        let whole = (validation == FieldValidation::Strict).then(|| patched.clone());
+        let mut unknown = schema.prune_strictly(patched);
+        if matches!(self, Self::Strategic(_)) {
+            unknown.sort();
+        }
+        let texts = [found, &unknown].concat();
+        match (validation, whole) {
+            (FieldValidation::Ignore, _) => Ok(Vec::new()),
+            (FieldValidation::Strict, Some(whole)) if !texts.is_empty() => {
+                let problem = format!("strict decoding error: {}", texts.join(", "));
+                Err(Status::undecodable_patch(&self.shown(&whole, schema), &problem))
+            }
+            _ => Ok(texts),
+        }
     }
 
     /// Returns what the answer to a patch with an undecodable result shows: the result, or a strategic merge patch itself.
@@ -117,8 +143,9 @@ impl Patch {
 }
 
 /// Parses the JSON of a JSON patch or a merge patch.
-fn patch_text(body: &[u8]) -> Result<Value, Status> {
-    body::parse_json(body).map_err(|problem| Status::bad_request(format!("error decoding patch: {problem}")))
+fn patch_text(body: &[u8], target: Target<'_>) -> Result<(Value, StrictErrors), Status> {
+    body::parse_json_strictly(body, target)
+        .map_err(|problem| Status::bad_request(format!("error decoding patch: {problem}")))
 }
 
 /// Errors if a merge patch is no object.
@@ -161,31 +188,51 @@ pub(crate) async fn patch(
     {
         return Err(Status::not_found(endpoint.resource_ref(), name));
     }
-    match parsed? {
+    let (parsed, found) = parsed?;
+    match parsed {
         Patch::Apply(config) => {
             if request.query.get("fieldManager").is_none() {
                 let cause = field::required("fieldManager", "is required for apply patch");
                 return Err(invalid_options("PatchOptions", cause));
             }
-            apply_patch(state, endpoint, path, config, options, admission).await
+            apply_patch(state, endpoint, path, (config, found.yaml), options, admission).await
         }
         patch => {
+            let warnings = Mutex::new(Vec::new());
+            let schema =
+                if target == UpdateTarget::Scale { scale::schema() } else { endpoint.schema.clone() };
+            let decode = |value: &mut Value| {
+                let about = (endpoint, schema.as_deref());
+                let texts = patch.decode_result(about, value, &found.fields, options.validation)?;
+                *lock(&warnings) = texts;
+                Ok::<_, Status>(())
+            };
             let change = |old: &Value| {
                 let value = if target == UpdateTarget::Scale {
                     let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
-                    let scaled = patch.apply_to(None, &scale::from_object(endpoint, paths, old))?;
+                    let mut scaled = patch.apply_to(None, &scale::from_object(endpoint, paths, old))?;
+                    decode(&mut scaled)?;
                     scale::set_replicas(endpoint, paths, old, &scaled)?
                 } else {
-                    let value = patch.apply_to(endpoint.schema.as_deref(), old)?;
-                    patch.check_result(endpoint, &value, options.validation)?;
+                    let mut value = patch.apply_to(endpoint.schema.as_deref(), old)?;
+                    decode(&mut value)?;
                     value
                 };
                 check_identity(endpoint, old, &value)?;
                 Ok(ProposedUpdate { value, applied: false, retry: !patch.has_resource_version() })
             };
-            update_admitted(state, endpoint, (namespace, name), target, options, admission, change).await
+            let options = WriteOptions { is_decoded: target != UpdateTarget::Scale, ..options.clone() };
+            let key = (namespace, name);
+            let written = update_admitted(state, endpoint, key, target, &options, admission, change).await;
+            let warnings = std::mem::take(&mut *lock(&warnings));
+            with_warnings(written, warnings)
         }
     }
+}
+
+/// Locks the warnings of the last attempt to patch an object.
+fn lock(warnings: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    warnings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Rejects a patch that changes the identity or the type of the object.
@@ -262,12 +309,12 @@ fn check_applied_type(config: &Value, api_version: &str, kind: &str) -> Result<(
     Err(Status::bad_request(format!("invalid object type: {version}, Kind={found_kind}")))
 }
 
-/// Server-side apply.
+/// Server-side apply of a configuration. `duplicates` are the keys that its text has more than once.
 async fn apply_patch(
     state: &State,
     endpoint: &Endpoint,
     path: &ObjectPath,
-    mut config: Value,
+    (mut config, duplicates): (Value, Vec<String>),
     options: &WriteOptions,
     admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
@@ -312,12 +359,21 @@ async fn apply_patch(
     let writer = admit::writer(endpoint, options, subresource, &time);
     let schema =
         endpoint.schema.as_deref().ok_or_else(|| Status::internal("the kind has no schema to apply by"))?;
+    let duplicate_keys = Mutex::new(Vec::new());
     let apply_to = |live: Option<&Value>| {
         let mut applied = apply(schema, live, &config, &writer, options.force)
             .map_err(|error| apply_error(endpoint, &config, error))?;
         // A Scale has no annotations.
         if target != UpdateTarget::Scale {
             update_last_applied(&mut applied, &sent, &writer);
+        }
+        // As in Kubernetes, a conflict is the error of a configuration that has both.
+        if let (FieldValidation::Strict, Some(problem)) = (options.validation, yaml_error(&duplicates)) {
+            let problem = format!("error strict decoding YAML: error converting YAML to JSON: {problem}");
+            return Err(Status::bad_request(problem));
+        }
+        if options.validation == FieldValidation::Warn {
+            lock(&duplicate_keys).clone_from(&duplicates);
         }
         Ok(applied)
     };
@@ -344,5 +400,6 @@ async fn apply_patch(
         state.access.authorize_create(options.author.as_ref(), endpoint, namespace, name)?;
         create::create_applied(state, endpoint, namespace, apply_to(None)?, options, admission).await
     };
+    warnings.append(&mut lock(&duplicate_keys));
     with_warnings(written, warnings)
 }

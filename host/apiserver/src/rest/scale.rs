@@ -1,18 +1,25 @@
 //! The scale subresource, the same for all kinds with replicas.
 
+use std::sync::Arc;
+
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use crate::go;
 use crate::meta;
 use crate::registry::{Endpoint, ScalePaths};
-use crate::schema::field;
+use crate::schema::{Schema, field};
 use crate::status::{Cause, ResourceRef, Status};
 
 /// `apiVersion` of the subresource.
 pub(crate) const API_VERSION: &str = "autoscaling/v1";
 /// `kind` of the subresource.
 pub(crate) const KIND: &str = "Scale";
+
+/// Returns the schema of a Scale.
+pub(crate) fn schema() -> Option<Arc<Schema>> {
+    Schema::builtin("autoscaling", "v1", KIND)
+}
 
 /// Returns the Scale of an object.
 pub(crate) fn from_object(endpoint: &Endpoint, paths: &ScalePaths, object: &Value) -> Value {

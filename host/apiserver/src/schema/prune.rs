@@ -5,60 +5,61 @@ use serde_json::{Map, Value};
 use super::node::{AdditionalProperties, Arena, NodeId, SchemaRef, Type};
 use super::protobuf::is_value_field;
 use super::{Schema, field, object_meta};
+use crate::go;
+
+/// The most unknown fields of a built-in kind that are reported, as in `sigs.k8s.io/json`.
+const MAX_UNKNOWN: usize = 100;
 
 const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Schema {
-    /// Removes unknown fields and returns their paths, sorted. Those of the metadata of a custom resource come first.
+    /// Removes unknown fields and returns their paths. Those of a built-in kind have the order of sorted JSON. Of a custom resource, those of the
+    /// metadata come first, in that order, and those of the metadata of embedded resources come last; the others are sorted.
     ///
     /// Built-in kinds also lose what a round trip through Go's types loses: `null`, and empty texts, lists and maps, 0 and `false` in optional
     /// fields that are not pointers. Custom resources keep `apiVersion`, `kind` and `metadata` of the object and of embedded resources, and
     /// `x-kubernetes-preserve-unknown-fields` is honoured, as in
     /// `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
-        let mut pruner = Pruner {
-            removed: Vec::new(),
-            built_in: self.is_built_in(),
-            keeps_zero: false,
-            metadata_only: false,
-        };
+        let mut pruner = Pruner::new(self.is_built_in());
         pruner.node(object, Some(self.root()), true, "");
-        pruner.removed.sort();
-        if !self.is_built_in() {
-            // The metadata of a custom resource is decoded before the rest.
-            pruner.removed.sort_by_key(|path| !path.starts_with("metadata."));
+        pruner.paths()
+    }
+
+    /// Removes unknown fields as [`Self::prune`] does. Returns what is wrong with them: `unknown field "spec.foo"`. As in Kubernetes, it is limited
+    /// for built-in kinds.
+    pub(crate) fn prune_strictly(&self, object: &mut Value) -> Vec<String> {
+        let paths = self.prune(object).into_iter();
+        if self.is_built_in() {
+            return paths
+                .take(MAX_UNKNOWN)
+                .map(|path| format!("unknown field {}", go::quoted(&path)))
+                .collect();
         }
-        pruner.removed
+        paths.map(|path| format!("unknown field \"{path}\"")).collect()
     }
 
     /// Removes unknown fields, but keeps what Go's encoder omits. The manager of an applied configuration owns that, too.
     pub(crate) fn remove_unknown_fields(&self, object: &mut Value) {
-        let mut pruner = Pruner {
-            removed: Vec::new(),
-            built_in: self.is_built_in(),
-            keeps_zero: true,
-            metadata_only: false,
-        };
+        let mut pruner = Pruner { keeps_zero: true, ..Pruner::new(self.is_built_in()) };
         pruner.node(object, Some(self.root()), true, "");
     }
 
     /// Whether a value of a part of a custom resource has unknown fields.
     pub(super) fn has_unknown_fields(&self, value: &Value, schema: SchemaRef<'_>) -> bool {
-        let mut pruner =
-            Pruner { removed: Vec::new(), built_in: false, keeps_zero: false, metadata_only: false };
+        let mut pruner = Pruner::new(false);
         pruner.node(&mut value.clone(), Some(schema), schema.node().custom_root, "");
-        !pruner.removed.is_empty()
-    }
-
-    /// Returns the warnings or errors about the unknown fields of `object`: `unknown field "spec.foo"`.
-    pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
-        let removed = self.prune(&mut object.clone());
-        removed.into_iter().map(|path| format!("unknown field \"{path}\"")).collect()
+        !pruner.paths().is_empty()
     }
 }
 
+#[derive(Default)]
 struct Pruner {
     removed: Vec<String>,
+    /// The unknown fields in the metadata of a custom resource.
+    of_metadata: Vec<String>,
+    /// The unknown fields in the metadata of embedded resources.
+    of_embedded: Vec<String>,
     built_in: bool,
     /// Whether fields stay that Go's encoder omits.
     keeps_zero: bool,
@@ -75,8 +76,7 @@ pub(super) fn prune_metadata_of_defaults(arena: &mut Arena) {
             let mut default = default.clone();
             let schema =
                 SchemaRef::new(arena, NodeId(u32::try_from(index).expect("nodes have 32-bit indexes")));
-            let mut pruner =
-                Pruner { removed: Vec::new(), built_in: false, keeps_zero: false, metadata_only: true };
+            let mut pruner = Pruner { metadata_only: true, ..Pruner::new(false) };
             pruner.node(&mut default, Some(schema), false, "");
             arena.nodes[index].default = Some(default);
         }
@@ -91,8 +91,7 @@ pub(super) fn prune_metadata_of_defaults(arena: &mut Arena) {
 fn prune_defaults_of_metadata(arena: &mut Arena, NodeId(metadata): NodeId) {
     let node = &mut arena.nodes[metadata as usize];
     if let Some(default) = &mut node.default {
-        let mut pruner =
-            Pruner { removed: Vec::new(), built_in: true, keeps_zero: false, metadata_only: false };
+        let mut pruner = Pruner::new(true);
         pruner.node(default, Some(object_meta()), false, "");
     }
     let unknown = node.properties.iter().filter(|(name, _)| object_meta().field(name).is_none());
@@ -119,6 +118,24 @@ const ALWAYS_WRITTEN: [(&str, &str); 12] = [
 ];
 
 impl Pruner {
+    fn new(built_in: bool) -> Self {
+        Self { built_in, ..Self::default() }
+    }
+
+    /// Returns the paths of what was removed.
+    fn paths(mut self) -> Vec<String> {
+        if self.built_in {
+            return self.removed;
+        }
+        // The metadata of a custom resource is decoded before the rest, and the metadata of embedded resources after it.
+        self.removed.sort();
+        self.of_embedded.sort();
+        let mut paths = self.of_metadata;
+        paths.append(&mut self.removed);
+        paths.append(&mut self.of_embedded);
+        paths
+    }
+
     fn node(&mut self, value: &mut Value, schema: Option<SchemaRef<'_>>, root: bool, path: &str) {
         match value {
             Value::Object(object) => self.object(object, schema, root, path),
@@ -149,10 +166,11 @@ impl Pruner {
             let at = field::child(path, &name);
             if is_custom_object && OBJECT_FIELDS.contains(&name.as_str()) {
                 if name == "metadata" {
-                    let mut meta =
-                        Pruner { removed: Vec::new(), built_in: true, metadata_only: false, ..*self };
+                    let mut meta = Pruner { keeps_zero: self.keeps_zero, ..Pruner::new(true) };
                     meta.node(&mut object[&name], Some(object_meta()), false, &at);
-                    self.removed.append(&mut meta.removed);
+                    let of_metadata =
+                        if path.is_empty() { &mut self.of_metadata } else { &mut self.of_embedded };
+                    of_metadata.append(&mut meta.removed);
                 }
                 continue;
             }
@@ -161,8 +179,7 @@ impl Pruner {
                     object.remove(&name);
                     continue;
                 }
-                let child_path = if schema.is_map() { field::key(path, &name) } else { at };
-                self.node(&mut object[&name], Some(child), false, &child_path);
+                self.node(&mut object[&name], Some(child), false, &at);
             } else if !self.metadata_only
                 && !preserves_unknown(schema)
                 && schema.node().additional == AdditionalProperties::Forbidden

@@ -230,7 +230,7 @@ fn pruning_removes_unknown_fields_and_returns_their_paths() {
     }));
     value["metadata"]["bogus"] = json!(1);
     assert_eq!(
-        schema.unknown_fields(&value),
+        schema.prune_strictly(&mut value.clone()),
         [
             r#"unknown field "metadata.bogus""#,
             r#"unknown field "spec.foo""#,
@@ -287,12 +287,22 @@ fn defaults_that_make_an_object_too_large_are_refused() {
 }
 
 #[test]
-fn unknown_fields_of_the_metadata_come_first() {
-    let schema = crd(&json!({}));
-    let mut value = object(&json!({"b": 1}));
+fn unknown_fields_of_the_metadata_come_first_and_those_of_embedded_metadata_last() {
+    let template = json!({
+        "type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+    });
+    let strict = json!({"type": "object", "properties": {"known": {"type": "string"}}});
+    let schema = crd(&json!({
+        "template": template, "map": {"type": "object", "additionalProperties": strict},
+    }));
+    let mut value = object(&json!({
+        "z": 1, "b": 1, "map": {"key": {"other": 1}}, "template": {"metadata": {"a": 1, "name": "x"}},
+    }));
     value["aa"] = json!(1);
     value["metadata"]["zz"] = json!(1);
-    assert_eq!(schema.prune(&mut value), ["metadata.zz", "aa", "spec.b"]);
+    let expected =
+        ["metadata.zz", "aa", "spec.b", "spec.map.key.other", "spec.z", "spec.template.metadata.a"];
+    assert_eq!(schema.prune(&mut value), expected);
 }
 
 #[test]
