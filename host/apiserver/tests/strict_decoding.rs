@@ -269,10 +269,13 @@ fn crd(is_preserving: bool) -> Value {
     });
     let port =
         json!({"type": "object", "properties": {"number": {"type": "integer"}, "name": {"type": "string"}}});
-    let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": is_preserving, "properties": {
+    let mut spec = json!({"type": "object", "properties": {
         "known": {"type": "string"}, "embedded": embedded, "paused": {"type": "boolean"},
         "ports": {"type": "array", "items": port},
     }});
+    if is_preserving {
+        spec["x-kubernetes-preserve-unknown-fields"] = json!(true);
+    }
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     json!({
         "metadata": {"name": "jobs.strict.example.com"},
