@@ -2,6 +2,7 @@
 //! `k8s.io/kubernetes/pkg/apis/certificates/validation`.
 
 use k8s_openapi::ByteString;
+use pilothouse_model::hash::HashSet;
 use serde_json::{Value, json};
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::error::X509Error;
@@ -228,7 +229,8 @@ fn usage_causes(usages: &Value) -> Vec<Cause> {
         .filter(|(_, usage)| usage.as_str().is_none_or(|usage| !USAGES.contains(&usage)));
     let mut causes: Vec<Cause> =
         unknown.map(|(index, usage)| field::not_supported(&at(index), usage, USAGES)).collect();
-    let repeated = usages.iter().enumerate().filter(|(index, usage)| usages[..*index].contains(usage));
+    let mut known = HashSet::default();
+    let repeated = usages.iter().enumerate().filter(|(_, usage)| !known.insert(*usage));
     causes.extend(repeated.map(|(index, usage)| field::duplicate(&at(index), usage)));
     causes
 }
@@ -271,7 +273,7 @@ fn segment_causes(path: &str, segment: &str) -> Vec<Cause> {
 
 fn condition_causes(value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = HashSet::default();
     for (index, condition) in conditions(value).enumerate() {
         let at = field::index("status.conditions", index);
         let (type_path, status_path) = (field::child(&at, "type"), field::child(&at, "status"));
@@ -289,18 +291,17 @@ fn condition_causes(value: &Value) -> Vec<Cause> {
             _ => {}
         }
         let excluded = match ty {
-            "Approved" => seen.contains(&"Denied"),
-            "Denied" => seen.contains(&"Approved"),
+            "Approved" => seen.contains("Denied"),
+            "Denied" => seen.contains("Approved"),
             _ => false,
         };
         if excluded {
             let detail = "Approved and Denied conditions are mutually exclusive";
             causes.push(field::invalid(&type_path, &ty.into(), detail));
         }
-        if seen.contains(&ty) {
+        if !seen.insert(ty) {
             causes.push(field::duplicate(&type_path, &ty.into()));
         }
-        seen.push(ty);
     }
     causes
 }

@@ -176,7 +176,7 @@ fn check_tolerations(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         }
         toleration
     };
-    let present: Vec<Value> = items(&new["tolerations"]).iter().map(without_seconds).collect();
+    let present: HashSet<Value> = items(&new["tolerations"]).iter().map(without_seconds).collect();
     if items(&old["tolerations"]).iter().any(|before| !present.contains(&without_seconds(before))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         causes.push(field::forbidden("spec.tolerations", detail));
@@ -185,7 +185,7 @@ fn check_tolerations(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
 
 /// Scheduling gates may only be removed.
 fn check_scheduling_gates(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    let before = items(&old["schedulingGates"]);
+    let before: HashSet<&Value> = items(&old["schedulingGates"]).iter().collect();
     for (index, gate) in items(&new["schedulingGates"]).iter().enumerate() {
         if !before.contains(gate) {
             let path = field::index("spec.schedulingGates", index);

@@ -1,5 +1,6 @@
 //! The containers of Pods.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{
@@ -23,22 +24,19 @@ const FIELDS: [&str; 9] = [
 ];
 
 /// Checks the containers of the specification at `path`, whose volumes have the given names.
-pub(super) fn validate_all(spec: &Value, path: &str, volumes: &[&str], causes: &mut Causes) {
+pub(super) fn validate_all(spec: &Value, path: &str, volumes: &HashSet<&str>, causes: &mut Causes) {
     if items(&spec["containers"]).is_empty() {
         causes.push(field::required(&field::child(path, "containers"), ""));
     }
-    let mut container_names: Vec<&str> = Vec::new();
+    let mut container_names = HashSet::default();
     for list in ["containers", "initContainers"] {
         let at = field::child(path, list);
         for (index, container) in items(&spec[list]).iter().enumerate() {
             let at = field::index(&at, index);
             validate(container, &at, volumes, causes);
             let name = text(container, "name");
-            if container_names.contains(&name) {
+            if !name.is_empty() && !container_names.insert(name) {
                 causes.push(field::duplicate(&field::child(&at, "name"), &Value::from(name)));
-            }
-            if !name.is_empty() {
-                container_names.push(name);
             }
             let is_sidecar = text(container, "restartPolicy") == "Always";
             if list == "containers" || is_sidecar {
@@ -48,7 +46,7 @@ pub(super) fn validate_all(spec: &Value, path: &str, volumes: &[&str], causes: &
     }
 }
 
-fn validate(container: &Value, at: &str, volumes: &[&str], causes: &mut Causes) {
+fn validate(container: &Value, at: &str, volumes: &HashSet<&str>, causes: &mut Causes) {
     let (path, name) = (field::child(at, "name"), text(container, "name"));
     if name.is_empty() {
         causes.push(field::required(&path, ""));
@@ -68,17 +66,16 @@ fn validate(container: &Value, at: &str, volumes: &[&str], causes: &mut Causes) 
 }
 
 fn validate_ports(ports: &Value, path: &str, causes: &mut Causes) {
-    let mut port_names: Vec<&str> = Vec::new();
+    let mut port_names = HashSet::default();
     for (index, port) in items(ports).iter().enumerate() {
         let at = field::index(path, index);
         let (at_name, name) = (field::child(&at, "name"), text(port, "name"));
         if !name.is_empty() {
             let errors = names::port_name_errors(name);
-            if errors.is_empty() && port_names.contains(&name) {
+            if !port_names.insert(name) && errors.is_empty() {
                 causes.push(field::duplicate(&at_name, &Value::from(name)));
             }
             push_invalid(causes, &at_name, name, errors);
-            port_names.push(name);
         }
         if port["containerPort"].as_i64().unwrap_or(0) == 0 {
             causes.push(field::required(&field::child(&at, "containerPort"), ""));
@@ -149,24 +146,23 @@ fn validate_field(reference: &Value, at: &str, causes: &mut Causes) {
     }
 }
 
-fn validate_mounts(mounts: &Value, path: &str, volumes: &[&str], causes: &mut Causes) {
-    let mut mount_paths: Vec<&str> = Vec::new();
+fn validate_mounts(mounts: &Value, path: &str, volumes: &HashSet<&str>, causes: &mut Causes) {
+    let mut mount_paths = HashSet::default();
     for (index, mount) in items(mounts).iter().enumerate() {
         let at = field::index(path, index);
         let (at_name, name) = (field::child(&at, "name"), text(mount, "name"));
         if name.is_empty() {
             causes.push(field::required(&at_name, ""));
-        } else if !volumes.contains(&name) {
+        } else if !volumes.contains(name) {
             causes.push(field::not_found(&at_name, &Value::from(name)));
         }
         let (at_path, mount_path) = (field::child(&at, "mountPath"), text(mount, "mountPath"));
         if mount_path.is_empty() {
             causes.push(field::required(&at_path, ""));
         }
-        if mount_paths.contains(&mount_path) {
+        if !mount_paths.insert(mount_path) {
             causes.push(field::invalid(&at_path, &Value::from(mount_path), "must be unique"));
         }
-        mount_paths.push(mount_path);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{IP_ADDRESS, PROTOCOLS, items, push_invalid, text, validate_one_of, validate_port_number};
@@ -81,17 +82,16 @@ pub(super) fn validate_slice(new: &Value, old: Option<&Value>, causes: &mut Caus
     for (index, endpoint) in items(&new["endpoints"]).iter().enumerate() {
         validate_endpoint(endpoint, kind, &field::index("endpoints", index), causes);
     }
-    let mut port_names: Vec<&str> = Vec::new();
+    let mut port_names = HashSet::default();
     for (index, port) in items(&new["ports"]).iter().enumerate() {
         let at = field::index("ports", index);
         let (path, name) = (field::child(&at, "name"), text(port, "name"));
         if !name.is_empty() {
             push_invalid(causes, &path, name, names::label_errors(name));
         }
-        if port_names.contains(&name) {
+        if !port_names.insert(name) {
             causes.push(field::duplicate(&path, &Value::from(name)));
         }
-        port_names.push(name);
         validate_one_of(port, "protocol", &at, &PROTOCOLS, causes);
     }
     if let Some(old) = old

@@ -1,5 +1,6 @@
 //! Services. The allocation of addresses and node ports is checked where it happens.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{
@@ -25,7 +26,7 @@ pub(super) fn validate_spec(spec: &Value, causes: &mut Causes) {
             push_invalid(causes, "spec.externalName", name, names::subdomain_errors(name));
         }
     }
-    let mut port_names: Vec<&str> = Vec::new();
+    let mut port_names = HashSet::default();
     for (index, port) in ports.iter().enumerate() {
         validate_port(port, ports.len() > 1, &field::index("spec.ports", index), &mut port_names, causes);
     }
@@ -48,16 +49,15 @@ fn validate_port<'a>(
     port: &'a Value,
     is_name_required: bool,
     at: &str,
-    port_names: &mut Vec<&'a str>,
+    port_names: &mut HashSet<&'a str>,
     causes: &mut Causes,
 ) {
     let (path, name) = (field::child(at, "name"), text(port, "name"));
     if !name.is_empty() {
         push_invalid(causes, &path, name, names::label_errors(name));
-        if port_names.contains(&name) {
+        if !port_names.insert(name) {
             causes.push(field::duplicate(&path, &Value::from(name)));
         }
-        port_names.push(name);
     } else if is_name_required {
         causes.push(field::required(&path, ""));
     }
@@ -68,25 +68,22 @@ fn validate_port<'a>(
 
 /// Checks that no two ports have the same protocol and number, or the same protocol and node port.
 fn validate_unique_ports(ports: &[Value], causes: &mut Causes) {
-    let mut found: Vec<(&str, i64)> = Vec::new();
-    let mut found_on_node: Vec<(&str, i64)> = Vec::new();
+    let (mut found, mut found_on_node) = (HashSet::default(), HashSet::default());
     for (index, port) in ports.iter().enumerate() {
         let at = field::index("spec.ports", index);
         let protocol = text(port, "protocol");
         let on_node = (protocol, number(port, "nodePort"));
-        if on_node.1 != 0 && found_on_node.contains(&on_node) {
+        if !found_on_node.insert(on_node) && on_node.1 != 0 {
             causes.push(field::duplicate(&field::child(&at, "nodePort"), &port["nodePort"]));
         }
-        found_on_node.push(on_node);
         let own = (protocol, number(port, "port"));
-        if found.contains(&own) {
+        if !found.insert(own) {
             // The other members of Go's type are empty.
             let shown = serde_json::json!({
                 "Name": "", "Protocol": protocol, "AppProtocol": null, "Port": own.1, "TargetPort": 0, "NodePort": 0
             });
             causes.push(field::duplicate(&at, &shown));
         }
-        found.push(own);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The volumes of Pods, PersistentVolumes, their claims and StorageClasses.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{
@@ -72,8 +73,12 @@ const PERSISTENT_SOURCES: [&str; 22] = [
 ];
 
 /// Checks the volumes of a Pod. Returns their names.
-pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut Causes) -> Vec<&'a str> {
-    let mut found: Vec<&str> = Vec::new();
+pub(super) fn validate_volumes<'a>(
+    volumes: &'a Value,
+    path: &str,
+    causes: &mut Causes,
+) -> HashSet<&'a str> {
+    let mut found = HashSet::default();
     for (index, volume) in items(volumes).iter().enumerate() {
         let at = field::index(path, index);
         let sources = POD_SOURCES.into_iter().chain([IMAGE]);
@@ -84,10 +89,9 @@ pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut 
         } else {
             push_invalid(causes, &at_name, name, names::label_errors(name));
         }
-        if found.contains(&name) {
+        if !found.insert(name) {
             causes.push(field::duplicate(&at_name, &Value::from(name)));
         }
-        found.push(name);
     }
     found
 }
