@@ -192,6 +192,17 @@ async fn patches_report_their_duplicate_members_before_the_unknown_fields_of_the
 }
 
 #[tokio::test]
+async fn fields_of_a_review_are_reported() {
+    let api = Api::new();
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let body = r#"{"spec": {"resourceAttributes": {"verb": "get", "verb": "list", "resource": "pods"}, "other": 1}}"#;
+    let reported = [r#"duplicate field "spec.resourceAttributes.verb""#, r#"unknown field "spec.other""#];
+    check(&api, Method::POST, path, "application/json", body, all(&reported)).await;
+    let answer = api.send(Method::POST, path, "application/json", body.into()).await.ok();
+    assert_eq!(answer["spec"], json!({"resourceAttributes": {"verb": "list", "resource": "pods"}}));
+}
+
+#[tokio::test]
 async fn fields_of_a_scale_are_reported() {
     let api = Api::new();
     let deployment = json!({"metadata": {"name": "web"}, "spec": {

@@ -359,15 +359,18 @@ impl Call<'_> {
             return Err(Status::no_such_resource());
         }
         let options = self.write_options("CreateOptions")?;
-        let mut value = body::decode_object(self.request, self.endpoint)?;
+        let (mut value, warnings) = self.decode_object(&options)?;
         let now = self.state.now();
         meta::metadata_mut(&mut value);
         admit::track_managed_fields(self.endpoint, None, &mut value, &options, "", &now);
         let user = self
             .user
             .map_or_else(|| self.state.access.effective_user(self.request), |user| Ok(Arc::clone(user)))?;
-        let answer = review::answer(self.state, self.endpoint, self.namespace(), &user, value)?;
-        Ok(respond::json_value(StatusCode::CREATED, &answer))
+        let reviewed = review::answer(self.state, self.endpoint, self.namespace(), &user, value);
+        let reviewed = reviewed.map_err(|status| status.with_warnings(warnings.clone()))?;
+        let mut answer = respond::json_value(StatusCode::CREATED, &reviewed);
+        respond::add_warnings(&mut answer, &warnings);
+        Ok(answer)
     }
 
     async fn token(&self) -> Result<Answer, Status> {

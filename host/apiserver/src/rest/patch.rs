@@ -309,17 +309,16 @@ fn check_applied_type(config: &Value, api_version: &str, kind: &str) -> Result<(
     Err(Status::bad_request(format!("invalid object type: {version}, Kind={found_kind}")))
 }
 
-/// Server-side apply of a configuration. `duplicates` are the keys that its text has more than once.
-async fn apply_patch(
-    state: &State,
+/// Returns an applied configuration, that of the object itself for a Scale.
+///
+/// # Errors
+/// Errors if it is not of the endpoint's kind, has another name than the path, or has not the form that its schema describes.
+fn checked_config(
     endpoint: &Endpoint,
-    path: &ObjectPath,
-    (mut config, duplicates): (Value, Vec<String>),
-    options: &WriteOptions,
-    admission: &Admission<'_>,
-) -> Result<WriteResult, Status> {
-    let target = UpdateTarget::from_subresource(path.subresource.as_deref());
-    let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref().unwrap_or_default());
+    target: UpdateTarget,
+    name: &str,
+    mut config: Value,
+) -> Result<Value, Status> {
     if target == UpdateTarget::Scale {
         let paths = endpoint.scale.as_ref().ok_or_else(Status::no_such_resource)?;
         check_applied_type(&config, scale::API_VERSION, scale::KIND)?;
@@ -330,7 +329,6 @@ async fn apply_patch(
     if !config.is_object() {
         body::check_type(&mut config, endpoint, &endpoint.api_version, endpoint.kind())?;
     }
-    let sent = config.clone();
     let given = meta::text(&config, "name").to_owned();
     if !given.is_empty() && given != name {
         return Err(Status::bad_request(format!(
@@ -340,6 +338,22 @@ async fn apply_patch(
     if let Some(schema) = &endpoint.schema {
         check_config(schema, &config).map_err(|error| apply_error(endpoint, &config, error))?;
     }
+    Ok(config)
+}
+
+/// Server-side apply of a configuration. `duplicates` are the keys that its text has more than once.
+async fn apply_patch(
+    state: &State,
+    endpoint: &Endpoint,
+    path: &ObjectPath,
+    (config, duplicates): (Value, Vec<String>),
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+) -> Result<WriteResult, Status> {
+    let target = UpdateTarget::from_subresource(path.subresource.as_deref());
+    let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref().unwrap_or_default());
+    let sent = checked_config(endpoint, target, name, config)?;
+    let mut config = sent.clone();
     let metadata = meta::metadata_mut(&mut config);
     metadata.insert("name".into(), name.into());
     if metadata.get("resourceVersion").is_some_and(|version| version.is_null() || version == "") {
