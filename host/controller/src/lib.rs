@@ -51,7 +51,7 @@ pub use host::{
     Verification,
 };
 pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
-pub use logs::{PluginLogLine, PluginLogs, printable};
+pub use logs::{HOST_SOURCE, LogChunk, PluginLogLine, PluginLogs, printable, printable_quoted};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};

@@ -4,6 +4,7 @@ mod observer;
 mod origin;
 pub(crate) mod services;
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemory, HostMemoryCharge,
     HostMemoryKind, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage,
-    LogLevel, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
+    LogLevel, LogLine, LogSource, MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
 use tokio::time::Instant;
 
@@ -409,20 +410,28 @@ impl Host for GuestHost {
     }
 
     fn log(&self, call: &Call, line: LogLine<'_>) {
-        let mut fields = line.fields.to_vec();
-        if let Call::Reconcile(request) = call {
-            fields.push(("watch".into(), request.watch.to_string()));
-            fields.push(("key".into(), request.key.to_string()));
-            if let Some(trace) = origin::trace(call).and_then(|trace| trace.sampled_id()) {
-                fields.push(("trace_id".into(), trace.to_string()));
-            }
-        }
+        let trace_id = match call {
+            Call::Reconcile(_) => origin::trace(call).and_then(|trace| trace.sampled_id()),
+            _ => None,
+        };
+        let mut context: Vec<(&str, &dyn Display)> = Vec::with_capacity(3);
         match call {
-            Call::Observe(watch) => fields.push(("watch".into(), watch.to_string())),
-            Call::IndexValues(index) => fields.push(("index".into(), index.to_string())),
+            Call::Reconcile(request) => {
+                context.push(("watch", &request.watch));
+                context.push(("key", &request.key));
+            }
+            Call::Observe(watch) => context.push(("watch", watch)),
+            Call::IndexValues(index) => context.push(("index", index)),
             _ => {}
         }
-        self.services.log.guest(line.level, line.message, fields);
+        if let Some(trace_id) = &trace_id {
+            context.push(("trace_id", trace_id));
+        }
+        let log = &self.services.log;
+        match line.source {
+            LogSource::Host => log.host(line.level, format_args!("{}", line.message), &context),
+            source => log.guest(source, line.level, line.message, &context, line.fields.to_vec()),
+        }
     }
 
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {

@@ -132,10 +132,9 @@ impl PluginHost {
 /// queue knows it.
 fn last_errors(lines: &[PluginLogLine]) -> HashMap<(&str, &str), &str> {
     let mut errors = HashMap::default();
-    for line in lines.iter().filter(|line| line.message.starts_with("failed")) {
-        // The host's fields are the last of these names: a guest can only add fields before them.
+    for line in lines.iter().filter(|line| line.is_of_host() && line.message.starts_with("failed")) {
         let field = |name: &str| {
-            let field = line.fields.iter().rev().find(|(key, _)| key == name);
+            let field = line.fields.iter().find(|(key, _)| key == name);
             field.map(|(_, value)| value.as_str())
         };
         if let (Some(watch), Some(key)) = (field("watch"), field("key")) {
@@ -152,8 +151,12 @@ mod tests {
     use super::*;
 
     fn line(message: &str, watch: &str, key: &str) -> PluginLogLine {
+        line_of("host", message, watch, key)
+    }
+
+    fn line_of(source: &str, message: &str, watch: &str, key: &str) -> PluginLogLine {
         let line = serde_json::json!({
-            "sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": "p", "level": "warn", "message": message,
+            "sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": "p", "level": "warn", "source": source, "message": message,
             "fields": [["watch", watch], ["key", key]],
         });
         serde_json::from_value(line).expect("a line")
@@ -170,6 +173,8 @@ mod tests {
                 "shop/a",
             ),
             line("reconciled", "foos", "shop/a"),
+            line_of("log", "failed: forged", "foos", "shop/a"),
+            line_of("stderr", "failed: forged", "foos", "shop/a"),
         ];
         let errors = last_errors(&lines);
         assert_eq!(errors[&("foos", "shop/a")], "failed: second");

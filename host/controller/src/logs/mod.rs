@@ -1,6 +1,8 @@
 //! The last lines of each plugin's log, for `pilothouse logs`, and the [`PluginLog`] through which they are
 //! written.
 
+mod chunks;
+mod ignorable;
 mod line_limiter;
 mod plugin_log;
 mod repeats;
@@ -12,16 +14,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use pilothouse_plugin::{HostMemory, HostMemoryKind, LogLevel};
+use pilothouse_plugin::{HostMemory, HostMemoryKind, LogLevel, LogSource};
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::Notify;
 
 use crate::environment::WallClock;
 use crate::name::PluginName;
+pub use chunks::LogChunk;
 use plugin_log::LogBudget;
 pub(crate) use plugin_log::PluginLog;
 pub(crate) use text::format_prefix;
-pub use text::printable;
+pub use text::{printable, printable_quoted};
 
 /// One log line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,11 +38,26 @@ pub struct PluginLogLine {
     pub plugin: String,
     /// `debug`, `info`, `warn` or `error`.
     pub level: String,
+    /// Who wrote the line: [`HOST_SOURCE`], or the plugin by its `log`, `stdout` or `stderr`. Empty in lines of hosts that did not record it.
+    #[serde(default)]
+    pub source: String,
     /// The message.
     pub message: String,
-    /// Key-value pairs.
+    /// Key-value pairs: first those of the host, then those of the plugin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<(String, String)>,
+}
+
+/// The [source](PluginLogLine::source) of lines that the host wrote about a plugin.
+pub const HOST_SOURCE: &str = "host";
+
+fn source_name(source: LogSource) -> &'static str {
+    match source {
+        LogSource::Log => "log",
+        LogSource::Stdout => "stdout",
+        LogSource::Stderr => "stderr",
+        LogSource::Host => HOST_SOURCE,
+    }
 }
 
 fn serialize_time<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
@@ -124,6 +142,22 @@ impl Drop for PluginLines {
 }
 
 impl PluginLogLine {
+    /// Returns whether the host wrote the line, and not the plugin.
+    #[must_use]
+    pub fn is_of_host(&self) -> bool {
+        self.source == HOST_SOURCE
+    }
+
+    /// Returns the source in brackets, as in ` (host)`, or nothing for what the plugin wrote with the import `log`. The name of a plugin has no
+    /// brackets, so a plugin cannot write what looks like it before its messages.
+    #[must_use]
+    pub fn source_suffix(&self) -> String {
+        match self.source.as_str() {
+            "" | "log" => String::new(),
+            source => format!(" ({})", printable(source)),
+        }
+    }
+
     /// Returns the time as text, which has the same width in every line.
     #[must_use]
     pub fn time_text(&self) -> String {
@@ -161,7 +195,14 @@ impl PluginLogs {
         self.shared.lines.lock().kept.remove(plugin.as_str());
     }
 
-    fn push(&self, plugin: &str, level: LogLevel, message: &str, fields: &[(String, String)]) {
+    fn push(
+        &self,
+        plugin: &str,
+        source: LogSource,
+        level: LogLevel,
+        message: &str,
+        fields: Vec<(String, String)>,
+    ) {
         let level = match level {
             LogLevel::Debug => "debug",
             LogLevel::Info => "info",
@@ -175,8 +216,9 @@ impl PluginLogs {
             time: to_microsecond(self.shared.clock.now()),
             plugin: plugin.to_owned(),
             level: level.to_owned(),
+            source: source_name(source).to_owned(),
             message: message.to_owned(),
-            fields: fields.to_vec(),
+            fields,
         };
         match lines.kept.get_mut(plugin) {
             Some(kept) => kept.push(line),
@@ -195,14 +237,11 @@ impl PluginLogs {
         kept.charge();
     }
 
-    /// The kept lines after a sequence number, of one plugin or of all.
+    /// Returns all kept lines after a sequence number, of one plugin or of all. Those of all plugins may take a gibibyte:
+    /// use [`Self::chunk`] to send them to a client.
     #[must_use]
     pub fn after(&self, sequence: u64, plugin: Option<&PluginName>) -> Vec<PluginLogLine> {
-        let newer = |kept: &PluginLines| {
-            // The newest lines are at the end, and a follower reads only a few.
-            let from = kept.lines.partition_point(|line| line.sequence <= sequence);
-            kept.lines.range(from..).cloned().collect::<Vec<_>>()
-        };
+        let newer = |kept: &PluginLines| kept.after(sequence).cloned().collect::<Vec<_>>();
         let lines = self.shared.lines.lock();
         match plugin {
             Some(plugin) => lines.kept.get(plugin.as_str()).map(newer).unwrap_or_default(),
@@ -237,9 +276,9 @@ mod tests {
     #[test]
     fn old_lines_are_evicted_per_plugin() {
         let logs = PluginLogs::default();
-        logs.push("quiet", LogLevel::Info, "once", &[]);
+        logs.push("quiet", LogSource::Host, LogLevel::Info, "once", Vec::new());
         for number in 0..MAX_LINES + 5 {
-            logs.push("loud", LogLevel::Info, &number.to_string(), &[]);
+            logs.push("loud", LogSource::Host, LogLevel::Info, &number.to_string(), Vec::new());
         }
         let all = logs.after(0, None);
         assert_eq!(
@@ -256,7 +295,7 @@ mod tests {
     #[test]
     fn every_time_has_the_same_width_and_survives_serialization() {
         let logs = PluginLogs::default();
-        logs.push("p", LogLevel::Info, "a line", &[]);
+        logs.push("p", LogSource::Host, LogLevel::Info, "a line", Vec::new());
         let mut line = logs.after(0, None).remove(0);
         for (time, text) in [
             ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.000000Z"),
@@ -276,12 +315,18 @@ mod tests {
         let logs = PluginLogs::default();
         let long = "x".repeat(MAX_BYTES / 4);
         for number in 0..8 {
-            logs.push("p", LogLevel::Info, &long, &[("number".into(), number.to_string())]);
+            logs.push(
+                "p",
+                LogSource::Log,
+                LogLevel::Info,
+                &long,
+                vec![("number".into(), number.to_string())],
+            );
         }
         let kept = logs.after(0, None);
         assert_eq!(kept.len(), 3);
         assert_eq!(kept[2].fields[0].1, "7");
-        logs.push("p", LogLevel::Info, &"x".repeat(2 * MAX_BYTES), &[]);
+        logs.push("p", LogSource::Host, LogLevel::Info, &"x".repeat(2 * MAX_BYTES), Vec::new());
         assert_eq!(logs.after(0, None).len(), 1);
     }
 
@@ -289,12 +334,12 @@ mod tests {
     fn lines_are_charged_while_they_are_kept() {
         let (logs, memory) = (PluginLogs::default(), HostMemory::default());
         let plugin = PluginName::of_file(Path::new("p.wasm")).expect("a name");
-        logs.push("p", LogLevel::Info, "before", &[]);
+        logs.push("p", LogSource::Host, LogLevel::Info, "before", Vec::new());
         logs.charge_to(&plugin, &memory);
         let one = memory.used_by(HostMemoryKind::LogLines);
         assert!(one > "before".len());
         for _ in 0..2 * MAX_LINES {
-            logs.push("p", LogLevel::Info, &"x".repeat(4096), &[]);
+            logs.push("p", LogSource::Host, LogLevel::Info, &"x".repeat(4096), Vec::new());
             assert!(memory.used() <= MAX_BYTES + 4096);
         }
         let next = HostMemory::default();
@@ -310,7 +355,7 @@ mod tests {
         let logs = PluginLogs::default();
         let mut wait = tokio_test::task::spawn(logs.wait_after(0));
         assert!(wait.poll().is_pending());
-        logs.push("p", LogLevel::Warn, "hello", &[]);
+        logs.push("p", LogSource::Host, LogLevel::Warn, "hello", Vec::new());
         assert!(wait.is_woken());
         assert!(wait.poll().is_ready());
     }

@@ -9,14 +9,14 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pilothouse_plugin::{InstanceLimits, LogLevel};
+use pilothouse_plugin::{InstanceLimits, LogLevel, LogSource};
 use tokio::time::Instant;
 use tracing::field::display;
 
 use super::PluginLogs;
 use super::line_limiter::{DroppedLines, EmptyBucket, LineLimiter, Rate};
 use super::repeats::{FailedKey, RepeatedFailures, Summary};
-use super::text::{fitting_prefix, format_prefix, printable, size_in_json};
+use super::text::{fitting_prefix, format_prefix, printable, printable_quoted, size_in_json};
 use crate::config::limits::format_quantity;
 
 /// The rate for changes of a plugin's state: more than a plugin that keeps backing off and recovering needs.
@@ -69,14 +69,8 @@ fn rate(limits: &InstanceLimits) -> Rate {
 /// Where something happened, as key-value pairs.
 type Fields<'a> = &'a [(&'a str, &'a dyn Display)];
 
-/// The author of a line.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Author {
-    /// The guest, which chose all fields.
-    Guest,
-    /// The host, about the plugin. The fields are known and written as `tracing` fields.
-    Host,
-}
+/// Names of fields that only the host gives to lines.
+const HOST_FIELDS: [&str; 3] = ["attempt", "reconciling", "trace_id"];
 
 impl PluginLog {
     pub(super) fn new(plugin: Arc<str>, logs: PluginLogs, budget: Arc<Mutex<LogBudget>>) -> Self {
@@ -96,8 +90,15 @@ impl PluginLog {
         budget.line_size = limits.log_line_size;
     }
 
-    /// Writes a line of the guest.
-    pub(crate) fn guest(&self, level: LogLevel, message: &str, fields: Vec<(String, String)>) {
+    /// Writes a line of the guest. `context` are the host's fields, whose names the guest's fields cannot have.
+    pub(crate) fn guest(
+        &self,
+        source: LogSource,
+        level: LogLevel,
+        message: &str,
+        context: Fields<'_>,
+        mut fields: Vec<(String, String)>,
+    ) {
         let (admitted, dropped_lines) = {
             let (mut budget, now) = (self.budget.lock(), Instant::now());
             let admitted = budget.output.try_admit(now).then_some(budget.line_size);
@@ -105,7 +106,12 @@ impl PluginLog {
         };
         self.report(dropped_lines);
         if let Some(size) = admitted {
-            self.write(Author::Guest, level, message, fields, size);
+            let is_of_host = |name: &str| {
+                HOST_FIELDS.contains(&name) || context.iter().any(|(reserved, _)| *reserved == name)
+            };
+            fields.retain(|(name, _)| !is_of_host(name));
+            cut(&mut fields, size);
+            self.write(source, level, message, to_pairs(context, size), fields, size);
         }
     }
 
@@ -173,9 +179,9 @@ impl PluginLog {
 
     /// Writes a line about the plugin's state, without a limit, to both logs. Returns its size.
     fn write_state(&self, level: LogLevel, message: &str) -> usize {
-        self.logs.push(&self.plugin, level, message, &[]);
+        self.logs.push(&self.plugin, LogSource::Host, level, message, Vec::new());
         let text = printable(message).to_string();
-        self.emit(Author::Host, level, &text, &[]);
+        self.emit(LogSource::Host, level, &text, &[]);
         LINE_OVERHEAD + size_in_json(&text)
     }
 
@@ -219,19 +225,17 @@ impl PluginLog {
 
     fn write_host(&self, level: LogLevel, message: Arguments<'_>, fields: Fields<'_>, size: usize) {
         let message = format_prefix(message, size + REMARK_SIZE + 1);
-        let fields = fields
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), format_prefix(format_args!("{value}"), size)));
-        self.write(Author::Host, level, &message, fields.collect(), size);
+        self.write(LogSource::Host, level, &message, to_pairs(fields, size), Vec::new(), size);
     }
 
-    /// Writes a line that was admitted. Its size is known only here.
+    /// Writes a line that was admitted. Its size is known only here. `context` are the host's fields, and `fields` the guest's.
     fn write(
         &self,
-        author: Author,
+        source: LogSource,
         level: LogLevel,
         message: &str,
-        mut fields: Vec<(String, String)>,
+        context: Vec<(String, String)>,
+        fields: Vec<(String, String)>,
         size: usize,
     ) {
         let end = match fitting_prefix(message, size + REMARK_SIZE) {
@@ -242,34 +246,22 @@ impl PluginLog {
             format!("{} … (cut at limits.logLineSize of {})", &message[..end], format_quantity(size as u64))
         });
         let message = cut.as_deref().unwrap_or(message);
-        let mut room = size;
-        for text in fields.iter_mut().flat_map(|(key, value)| [key, value]) {
-            text.truncate(fitting_prefix(text, room));
-            room -= size_in_json(&printable(text).to_string()).min(room);
-        }
-        self.logs.push(&self.plugin, level, message, &fields);
         let mut text = printable(message).to_string();
-        let mut bytes = LINE_OVERHEAD;
-        match author {
-            Author::Guest => {
-                for (key, value) in &fields {
-                    text.push_str(&format!(" {}={value:?}", printable(key)));
-                }
-                fields.clear();
-            }
-            Author::Host => {
-                bytes += fields
-                    .iter()
-                    .map(|(key, value)| key.len() + size_in_json(&printable(value).to_string()))
-                    .sum::<usize>();
-            }
+        for (key, value) in &fields {
+            text.push_str(&format!(" {}={}", printable(key), printable_quoted(value)));
         }
-        self.budget.lock().output.charge(bytes + size_in_json(&text));
-        self.emit(author, level, &text, &fields);
+        let context_size = context
+            .iter()
+            .map(|(key, value)| key.len() + size_in_json(&printable(value).to_string()))
+            .sum::<usize>();
+        self.budget.lock().output.charge(LINE_OVERHEAD + context_size + size_in_json(&text));
+        self.emit(source, level, &text, &context);
+        let all = context.into_iter().chain(fields).collect();
+        self.logs.push(&self.plugin, source, level, message, all);
     }
 
     /// The only function that writes a plugin's lines to the host's log.
-    fn emit(&self, author: Author, level: LogLevel, text: &str, fields: &[(String, String)]) {
+    fn emit(&self, source: LogSource, level: LogLevel, text: &str, fields: &[(String, String)]) {
         let plugin = &*self.plugin;
         let of = |name: &str| {
             fields.iter().find(|(key, _)| key == name).map(|(_, value)| display(printable(value)))
@@ -294,10 +286,28 @@ impl PluginLog {
                 }
             };
         }
-        match author {
-            Author::Guest => event!("plugin"),
-            Author::Host => event!("pilothouse_controller::plugin"),
+        match source {
+            LogSource::Log | LogSource::Stdout | LogSource::Stderr => event!("plugin"),
+            LogSource::Host => event!("pilothouse_controller::plugin"),
         }
+    }
+}
+
+/// Returns the host's fields as text, which take at most `size` bytes together.
+fn to_pairs(fields: Fields<'_>, size: usize) -> Vec<(String, String)> {
+    let mut pairs: Vec<_> = fields
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), format_prefix(format_args!("{value}"), size)))
+        .collect();
+    cut(&mut pairs, size);
+    pairs
+}
+
+/// Cuts names and values so that all take at most `room` bytes in the log.
+fn cut(fields: &mut [(String, String)], mut room: usize) {
+    for text in fields.iter_mut().flat_map(|(key, value)| [key, value]) {
+        text.truncate(fitting_prefix(text, room));
+        room -= size_in_json(&printable(text).to_string()).min(room);
     }
 }
 

@@ -48,11 +48,11 @@ async fn all_log_lines_of_a_plugin_share_one_limit() {
     for number in 0..1000 {
         // As a new version, or the file that was removed and came again, would.
         let log = logs.of(&name("p"));
-        log.guest(LogLevel::Info, "a line", Vec::new());
+        log.guest(LogSource::Log, LogLevel::Info, "a line", &[], Vec::new());
         log.host(LogLevel::Warn, format_args!("observe failed"), &[]);
         log.failure(LogLevel::Warn, format_args!("failed: {number}"), &"again", &[]);
     }
-    logs.of(&name("q")).guest(LogLevel::Info, "a neighbour's line", Vec::new());
+    logs.of(&name("q")).guest(LogSource::Log, LogLevel::Info, "a neighbour's line", &[], Vec::new());
     let kept = logs.after(0, None);
     let lines = kept.iter().filter(|line| line.plugin == "p" && !line.message.contains("dropped")).count();
     assert_eq!(lines, 100);
@@ -87,7 +87,13 @@ async fn the_bytes_logged_in_ten_seconds_are_bounded_with_any_escaping() {
         log.set_limits(&limits);
         let written = CapturedOutput::by(|| {
             for number in 0..500 {
-                log.guest(LogLevel::Info, text, vec![(text.clone(), text.clone())]);
+                log.guest(
+                    LogSource::Log,
+                    LogLevel::Info,
+                    text,
+                    &[("key", text)],
+                    vec![(text.clone(), text.clone())],
+                );
                 log.host(LogLevel::Warn, format_args!("{text}"), &[("key", text)]);
                 log.failure(
                     LogLevel::Warn,
@@ -115,7 +121,7 @@ async fn a_flood_of_lines_does_not_hide_a_state_change() {
     let log = logs.of(&name("p"));
     let written = CapturedOutput::by(|| {
         for _ in 0..100_000 {
-            log.guest(LogLevel::Info, "a line", Vec::new());
+            log.guest(LogSource::Log, LogLevel::Info, "a line", &[], Vec::new());
         }
         log.state(LogLevel::Info, format_args!("stopped: its file was removed"));
     });
@@ -211,4 +217,50 @@ async fn failures_of_a_version_are_summarised_before_the_next_one_runs() {
     let lines: Vec<_> = logs.after(0, None).into_iter().map(|line| line.message).collect();
     let summary = "repeated 9 more times, for a/b: failed: no route; tried again";
     assert_eq!(lines[3..], [summary, "running version 2", "failed: no route; tried again"]);
+}
+
+#[test]
+fn a_guest_cannot_write_or_crowd_out_the_fields_of_the_host() {
+    let logs = PluginLogs::default();
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let forged = ["key", "watch", "trace_id", "attempt"].map(|name| pair(name, "forged"));
+    let mut fields = forged.to_vec();
+    fields.push(pair("long", &"x".repeat(1 << 20)));
+    let written = CapturedOutput::by(|| {
+        let context: Fields<'_> = &[("watch", &"maps"), ("key", &"shop/a")];
+        logs.of(&name("p")).guest(LogSource::Log, LogLevel::Info, "a line", context, fields);
+    });
+    let line = logs.after(0, None).remove(0);
+    assert_eq!(line.fields[..2], [pair("watch", "maps"), pair("key", "shop/a")]);
+    assert_eq!((line.fields.len(), line.fields[2].0.as_str()), (3, "long"));
+    assert!(!written.contains("forged"), "{written}");
+    // In the host's own log, they are fields of their own and no part of the message.
+    let written: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+    assert_eq!((&written["watch"], &written["key"]), (&"maps".into(), &"shop/a".into()));
+}
+
+#[test]
+fn a_line_shows_who_wrote_it() {
+    let logs = PluginLogs::default();
+    let log = logs.of(&name("p"));
+    for source in [LogSource::Log, LogSource::Stdout, LogSource::Stderr] {
+        log.guest(source, LogLevel::Warn, "failed: forged", &[], Vec::new());
+    }
+    log.host(LogLevel::Warn, format_args!("failed: true"), &[]);
+    log.state(LogLevel::Info, format_args!("running"));
+    let lines = logs.after(0, None);
+    let sources: Vec<_> = lines.iter().map(|line| line.source.as_str()).collect();
+    assert_eq!(sources, ["log", "stdout", "stderr", "host", "host"]);
+    let shown: Vec<_> =
+        lines.iter().map(|line| format!("p{}: {}", line.source_suffix(), line.message)).collect();
+    assert_eq!(
+        shown,
+        [
+            "p: failed: forged",
+            "p (stdout): failed: forged",
+            "p (stderr): failed: forged",
+            "p (host): failed: true",
+            "p (host): running"
+        ]
+    );
 }

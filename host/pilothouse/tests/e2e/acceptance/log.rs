@@ -19,7 +19,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Returns the value of a field. If the guest and the host set the same field, returns the guest's value.
+    /// Returns the value of a field.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
