@@ -7,38 +7,42 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use crate::{CertificateError, ClientCertificate};
+use crate::activity::{Action, Activity};
+use crate::slots::{Slot, Slots};
+use crate::tracked::TrackedService;
+use crate::{CertificateError, ClientCertificate, ConnectionLimits, ConnectionVerdict};
 
 /// How long open connections may take to complete after a shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// The delay after a failed accept, for example because of too many open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// How long a client may take to send the head of a request, including the TLS handshake for the first one, and how long
-/// a connection may be idle between requests.
+/// an HTTP/1.1 connection may be idle between requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size in bytes of a request's head, and of the read buffer of an HTTP/1.1 connection.
 const MAX_HEAD_SIZE: usize = 64 << 10;
 /// The maximum size in bytes of the header list of an HTTP/2 request.
 const MAX_HEAD_SIZE_HTTP2: u32 = 64 << 10;
-/// The maximum number of concurrent streams of an HTTP/2 connection.
-const MAX_STREAMS: u32 = 1000;
+/// How long an HTTP/2 connection may be silent before the client is asked whether it still exists.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// How long the answer may take.
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a reserved connection may be open.
+const RESERVED_LIFETIME: Duration = Duration::from_secs(5);
 
 /// A listener could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +61,9 @@ pub struct BoundListener {
     pub listener: TcpListener,
     /// TLS, or `None` for plain HTTP.
     pub tls: Option<TlsAcceptor>,
-    /// The maximum number of open connections; further ones wait until one ends.
-    pub max_connections: usize,
-    /// Whether each request carries the [`ConnectionAddresses`] of its connection as an extension.
+    /// What its clients may use.
+    pub limits: ConnectionLimits,
+    /// Whether each request carries the [`ConnectionAddresses`] of its connection as an extension, and a [`ConnectionVerdict`].
     pub exposes_addresses: bool,
 }
 
@@ -92,38 +96,43 @@ impl ConnectionAddresses {
 
 /// Serves HTTP/1.1 and HTTP/2 until `shutdown` is cancelled; then open connections get 5 seconds to complete.
 ///
-/// The number of connections, and the size and duration of a request's head, are bounded, and idle connections are closed.
-/// `service` must bound request bodies.
+/// The number of connections and of concurrent requests on each, the size and duration of a request's head, and, if
+/// [`ConnectionLimits::response`] is set, the duration of a response are bounded, and idle connections are closed. `service` must bound
+/// request bodies.
 pub async fn serve<S, B>(listener: BoundListener, service: S, shutdown: CancellationToken)
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: http_body::Body + Send + 'static,
+    B: http_body::Body + Send + Unpin + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let BoundListener { listener, tls, max_connections, exposes_addresses } = listener;
-    let builder = Arc::new(builder());
-    let slots = Arc::new(Semaphore::new(max_connections));
-    let graceful = GracefulShutdown::new();
+    let BoundListener { listener, tls, limits, exposes_addresses } = listener;
+    let builders = Arc::new(Builders::new(limits));
+    let slots = Slots::new(&limits);
+    let connections = TaskTracker::new();
     loop {
         let next = async {
-            let slot = Arc::clone(&slots).acquire_owned().await;
-            (slot, listener.accept().await)
+            let vacancy = slots.vacancy().await;
+            (vacancy, listener.accept().await)
         };
-        let (slot, accepted) = tokio::select! {
+        let (vacancy, accepted) = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
             next = next => next,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, client) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
+        };
+        let Some(slot) = vacancy.and_then(|vacancy| slots.occupy(vacancy, client.ip())) else {
+            tracing::debug!(%client, "closed a connection: its client has too many");
+            continue;
         };
         // Watch events are small and must be sent at once.
         if let Err(error) = stream.set_nodelay(true) {
@@ -131,48 +140,66 @@ where
         }
         let addresses = exposes_addresses.then(|| ConnectionAddresses::of(&stream).ok()).flatten();
         let connection = Connection {
-            builder: Arc::clone(&builder),
+            builders: Arc::clone(&builders),
             service: service.clone(),
             addresses,
-            watcher: graceful.watcher(),
+            slot,
             shutdown: shutdown.clone(),
         };
         let tls = tls.clone();
-        tokio::spawn(async move {
-            let _slot = slot;
+        connections.spawn(async move {
             if let Err(error) = connection.run(stream, tls).await {
                 tracing::debug!(error, "a connection ended with an error");
             }
         });
     }
     drop(listener);
-    if tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await.is_err() {
+    connections.close();
+    if tokio::time::timeout(SHUTDOWN_GRACE, connections.wait()).await.is_err() {
         tracing::warn!("some connections did not complete within {SHUTDOWN_GRACE:?}; they are left open");
     }
 }
 
-fn builder() -> Builder<TokioExecutor> {
+/// How connections are served.
+struct Builders {
+    limits: ConnectionLimits,
+    ordinary: Builder<TokioExecutor>,
+    /// For connections that serve one request each.
+    reserved: Builder<TokioExecutor>,
+}
+
+impl Builders {
+    fn new(limits: ConnectionLimits) -> Self {
+        Self { limits, ordinary: builder(&limits, false), reserved: builder(&limits, true) }
+    }
+}
+
+fn builder(limits: &ConnectionLimits, is_reserved: bool) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .keep_alive(true)
+        .keep_alive(!is_reserved)
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_SIZE);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
+        .max_concurrent_streams(if is_reserved { 1 } else { limits.streams })
+        .initial_connection_window_size(limits.request_window)
+        .initial_stream_window_size(limits.request_window)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
         .max_header_list_size(MAX_HEAD_SIZE_HTTP2);
     builder
 }
 
 /// One connection.
 struct Connection<S> {
-    builder: Arc<Builder<TokioExecutor>>,
+    builders: Arc<Builders>,
     service: S,
     addresses: Option<ConnectionAddresses>,
-    watcher: Watcher,
+    slot: Slot,
     shutdown: CancellationToken,
 }
 
@@ -181,7 +208,7 @@ where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: http_body::Body + Send + 'static,
+    B: http_body::Body + Send + Unpin + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
@@ -190,7 +217,7 @@ where
         stream: TcpStream,
         tls: Option<TlsAcceptor>,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let deadline = tokio::time::Instant::now() + HEAD_TIMEOUT;
+        let deadline = Instant::now() + HEAD_TIMEOUT;
         let Some(tls) = tls else { return self.serve(stream, None, deadline).await };
         let stream = tokio::select! {
             () = self.shutdown.cancelled() => return Ok(()),
@@ -204,61 +231,49 @@ where
         self,
         io: I,
         certificate: Option<ClientCertificate>,
-        deadline: tokio::time::Instant,
+        deadline: Instant,
     ) -> Result<(), Box<dyn Error + Send + Sync>>
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let request_received = Arc::new(AtomicBool::new(false));
-        let service = RequestTracker {
+        let ConnectionLimits { idle_timeout, response, .. } = self.builders.limits;
+        let activity = Activity::new(idle_timeout, response, deadline);
+        let service = TrackedService {
             service: self.service,
-            request_received: Arc::clone(&request_received),
+            activity: Arc::clone(&activity),
             addresses: self.addresses,
+            verdict: ConnectionVerdict::default(),
             certificate,
+            is_reserved: self.slot.is_reserved(),
         };
-        let connection = self
-            .builder
-            .serve_connection_with_upgrades(TokioIo::new(io), TowerToHyperService::new(service))
-            .into_owned();
-        let mut connection = std::pin::pin!(self.watcher.watch(connection));
-        // hyper's own timeout for a head starts only once it knows the HTTP version.
-        tokio::select! {
-            ended = connection.as_mut() => return ended,
-            () = tokio::time::sleep_until(deadline) => {}
+        let end = self.slot.is_reserved().then(|| Instant::now() + RESERVED_LIFETIME);
+        let builder = if self.slot.is_reserved() { &self.builders.reserved } else { &self.builders.ordinary };
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(io), service).into_owned();
+        let mut connection = std::pin::pin!(connection);
+        let mut is_shutting_down = false;
+        // hyper's own timeout for a head starts only once it knows the HTTP version, and its HTTP/2 has no timeout for idle connections.
+        loop {
+            let now = Instant::now();
+            let next = match activity.next_action(now) {
+                Action::Keep { until } => end.map_or(until, |end| until.min(end)),
+                Action::Close => {
+                    connection.as_mut().graceful_shutdown();
+                    continue;
+                }
+                Action::Abort(reason) => return Err(reason.into()),
+            };
+            if end.is_some_and(|end| end <= now) {
+                return Err("a reserved connection was open for too long".into());
+            }
+            tokio::select! {
+                biased;
+                ended = connection.as_mut() => return ended,
+                () = self.shutdown.cancelled(), if !is_shutting_down => {
+                    is_shutting_down = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = tokio::time::sleep_until(next) => {}
+            }
         }
-        if !request_received.load(Ordering::Relaxed) {
-            return Err("no request arrived in time".into());
-        }
-        connection.await
-    }
-}
-
-/// Records that a request arrived, and adds the addresses of its connection and the client's certificate to it.
-#[derive(Clone)]
-struct RequestTracker<S> {
-    service: S,
-    request_received: Arc<AtomicBool>,
-    addresses: Option<ConnectionAddresses>,
-    certificate: Option<ClientCertificate>,
-}
-
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for RequestTracker<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.service.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<Incoming>) -> S::Future {
-        self.request_received.store(true, Ordering::Relaxed);
-        if let Some(addresses) = self.addresses {
-            request.extensions_mut().insert(addresses);
-        }
-        if let Some(certificate) = &self.certificate {
-            request.extensions_mut().insert(certificate.clone());
-        }
-        self.service.call(request)
     }
 }

@@ -4,11 +4,21 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pilothouse_listen::{BoundListener, ConnectionAddresses, serve};
+use pilothouse_listen::{BoundListener, ConnectionAddresses, ConnectionLimits, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    connections: 2,
+    connections_per_client: 2,
+    reserved: 0,
+    streams: 10,
+    request_window: 65_535,
+    idle_timeout: Duration::from_secs(30),
+    response: None,
+};
 
 /// Requests `/` on a new connection, and returns the body of the response.
 async fn get(address: SocketAddr) -> String {
@@ -26,7 +36,7 @@ async fn get(address: SocketAddr) -> String {
 async fn connections_beyond_the_limit_wait_until_one_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let bound = BoundListener { listener, tls: None, max_connections: 2, exposes_addresses: false };
+    let bound = BoundListener { listener, tls: None, limits: LIMITS, exposes_addresses: false };
     let service = tower::service_fn(async |_| Ok::<_, Infallible>(http::Response::new(String::from("ok"))));
     tokio::spawn(serve(bound, service, CancellationToken::new()));
     let silent = [TcpStream::connect(address).await, TcpStream::connect(address).await];
@@ -42,7 +52,7 @@ async fn requests_carry_the_addresses_of_their_connection_only_if_asked_for() {
     for exposes_addresses in [true, false] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let bound = BoundListener { listener, tls: None, max_connections: 2, exposes_addresses };
+        let bound = BoundListener { listener, tls: None, limits: LIMITS, exposes_addresses };
         let service = tower::service_fn(async |request: http::Request<hyper::body::Incoming>| {
             let found = request.extensions().get::<ConnectionAddresses>();
             let text =

@@ -2,16 +2,28 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pilothouse_listen::{
-    Authority, BoundListener, CertificateError, ClientAuthority, RequestGuard, ServeError, ServerCertificate,
+    Authority, BoundListener, CertificateError, ClientAuthority, ConnectionLimits, RequestGuard, ServeError,
+    ServerCertificate,
 };
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// The most open connections of a listener. An HTTP/1.1 client needs one for each watch.
-const MAX_CONNECTIONS: usize = 4096;
+/// The limits of a listener's connections. An HTTP/1.1 client needs a connection for each watch, an HTTP/2 client a stream. Watches have no end, and
+/// clients may take any time for their events.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    connections: 4096,
+    connections_per_client: 4096,
+    reserved: 0,
+    streams: 1000,
+    request_window: 1 << 20,
+    // As kube-apiserver's.
+    idle_timeout: Duration::from_secs(90),
+    response: None,
+};
 
 /// How clients reach the server over sockets.
 pub(super) struct Transport {
@@ -58,8 +70,7 @@ impl Transport {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
         let tls = if self.is_tls { Some(self.acceptor(address.ip())?) } else { None };
         let guard = RequestGuard::new(self.is_tls, &self.allowed_hosts);
-        let bound =
-            BoundListener { listener, tls, max_connections: MAX_CONNECTIONS, exposes_addresses: false };
+        let bound = BoundListener { listener, tls, limits: LIMITS, exposes_addresses: false };
         Ok((bound, guard))
     }
 

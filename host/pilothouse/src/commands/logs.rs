@@ -1,7 +1,7 @@
 //! `pilothouse logs`: prints the logs of a running host's plugins.
 
 use futures::StreamExt;
-use pilothouse_controller::{PluginLogLine, printable};
+use pilothouse_controller::{PluginLogLine, printable, printable_quoted};
 
 use super::remote;
 use crate::cli::Logs;
@@ -34,9 +34,45 @@ fn print(line: &[u8]) -> Result<bool, CommandError> {
     let line: PluginLogLine = serde_json::from_slice(line).map_err(|error| {
         CommandError::Failure(format!("cannot parse a log line in the host's response: {error}"))
     })?;
-    let fields: String =
-        line.fields.iter().map(|(key, value)| format!(" {}={value:?}", printable(key))).collect();
+    Ok(output::print_line(text(&line)))
+}
+
+/// Returns a line as text. A source in brackets follows the name of the plugin, unless the plugin wrote the line with `log`.
+fn text(line: &PluginLogLine) -> String {
+    let fields: String = line
+        .fields
+        .iter()
+        .map(|(key, value)| format!(" {}={}", printable(key), printable_quoted(value)))
+        .collect();
     let level = printable(&line.level.to_uppercase()).to_string();
-    let (plugin, message) = (printable(&line.plugin), printable(&line.message));
-    Ok(output::print_line(format_args!("{} {level:<5} {plugin}: {message}{fields}", line.time_text())))
+    let (plugin, source, message) = (printable(&line.plugin), line.source_suffix(), printable(&line.message));
+    format!("{} {level:<5} {plugin}{source}: {message}{fields}", line.time_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_plugin_does_not_look_like_one_of_the_host() {
+        let shown = |source: &str, message: &str| {
+            let line = json!({
+                "sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": "web", "level": "warn", "source": source,
+                "message": message, "fields": [["key", "shop/a\u{3164}"]],
+            });
+            text(&serde_json::from_value(line).expect("a line"))
+        };
+        let time = "2026-01-02T03:04:05.000000Z";
+        let field = r#"key="shop/a\u{3164}""#;
+        assert_eq!(shown("host", "stopped"), format!("{time} WARN  web (host): stopped {field}"));
+        assert_eq!(
+            shown("stdout", "(host): stopped"),
+            format!("{time} WARN  web (stdout): (host): stopped {field}")
+        );
+        assert_eq!(shown("log", "stopped"), format!("{time} WARN  web: stopped {field}"));
+        // A host that does not record the source.
+        assert_eq!(shown("", "stopped"), format!("{time} WARN  web: stopped {field}"));
+    }
 }

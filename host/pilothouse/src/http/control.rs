@@ -1,8 +1,10 @@
 //! `/api/plugins/NAME/…`: a plugin's pending keys, and the requests that change what a running plugin does.
 
+use std::sync::Arc;
+
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use axum::middleware::from_fn;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -24,7 +26,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/api/plugins/{name}/resume", post(resume))
         .route("/api/plugins/{name}/rollback", post(rollback))
         .route("/api/plugins/{name}/promote", post(promote))
-        .route_layer(from_fn(peer::require_own_user));
+        .route_layer(from_fn_with_state(Arc::<peer::Peers>::default(), peer::require_own_user));
     Router::new().route("/api/plugins/{name}/keys", get(keys)).merge(changing)
 }
 

@@ -1,30 +1,31 @@
 //! The HTTP server on `--listen`: health, metrics, status and logs, and requests of operators about single plugins. The paths are public
 //! API. With `--auth kubernetes`, `authorization` asks the API server who may read. Those that change something are POST requests, which `peer` restricts to the user who runs the host.
+//! `load` bounds what all readers take together.
 
 pub(crate) mod authorization;
+mod connection_table;
 mod control;
 mod explain;
+mod fair_permits;
+mod load;
+mod logs;
 mod page;
 mod peer;
 #[cfg(test)]
 mod tests;
 
-use std::convert::Infallible;
-use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use pilothouse_controller::{LoadProgress, PluginHost, PluginLogs, PluginName, PluginState, PluginStatus};
-use pilothouse_listen::{BoundListener, RequestGuard};
+use pilothouse_controller::{LoadProgress, PluginHost, PluginState, PluginStatus};
+use pilothouse_listen::{BoundListener, ConnectionLimits, RequestGuard};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,7 @@ use crate::bundle::BundleContents;
 use crate::startup::StartupSteps;
 use crate::{host_facts, summary};
 use authorization::{Authorizer, require_permission};
+use load::{LIMITS, Load, keep_room_for_probes, limit_large_responses};
 use page::LiveUpdates;
 
 /// State shared by the handlers.
@@ -42,20 +44,24 @@ pub(crate) struct AppState {
     registry: Arc<Registry>,
     startup: Arc<StartupSteps>,
     live: LiveUpdates,
+    load: Arc<Load>,
 }
 
 impl AppState {
     pub(crate) fn new(host: PluginHost, registry: Registry, startup: Arc<StartupSteps>) -> Self {
-        Self { host, registry: Arc::new(registry), startup, live: LiveUpdates::default() }
+        Self {
+            host,
+            registry: Arc::new(registry),
+            startup,
+            live: LiveUpdates::default(),
+            load: Arc::default(),
+        }
     }
 }
 
 /// The header that a POST request must have, with any value. Browsers ask the host before a page of another site may send it, and the host
 /// refuses.
 pub(crate) const CLIENT_HEADER: &str = "x-pilothouse-client";
-
-/// Maximum number of open connections, among them one for each client that follows the logs, and one for each page that is brought up to date.
-const MAX_CONNECTIONS: usize = 256;
 
 /// Serves requests until `shutdown` is cancelled.
 pub(crate) async fn serve(
@@ -65,8 +71,7 @@ pub(crate) async fn serve(
     authorizer: Option<Authorizer>,
     shutdown: CancellationToken,
 ) {
-    let listening =
-        BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: true };
+    let listening = BoundListener { listener, tls: None, limits: LIMITS, exposes_addresses: true };
     pilothouse_listen::serve(listening, routes(state, guard, authorizer), shutdown).await;
 }
 
@@ -76,8 +81,8 @@ pub(crate) async fn serve_bundle(
     contents: BundleContents,
     shutdown: CancellationToken,
 ) {
-    let listening =
-        BoundListener { listener, tls: None, max_connections: MAX_CONNECTIONS, exposes_addresses: false };
+    let limits = ConnectionLimits { reserved: 0, ..LIMITS };
+    let listening = BoundListener { listener, tls: None, limits, exposes_addresses: false };
     pilothouse_listen::serve(listening, routes_of_bundle(contents), shutdown).await;
 }
 
@@ -87,6 +92,7 @@ fn routes_of_bundle(contents: BundleContents) -> Router {
 }
 
 fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) -> Router {
+    let load = Arc::clone(&state.load);
     let routes: Router = Router::new()
         .route("/healthz", get(async || "ok"))
         .route("/readyz", get(ready))
@@ -94,16 +100,18 @@ fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) 
         .route("/metrics", get(metrics))
         .route("/api/plugins", get(plugins))
         .route("/api/explain", get(explain::explain))
-        .route("/api/logs", get(logs))
+        .route("/api/logs", get(logs::logs))
         .route("/debug/informers", get(informers))
         .route("/debug/host", get(async || axum::Json(host_facts::process())))
         .merge(control::routes())
         .merge(page::routes())
-        .with_state(state);
+        .with_state(state)
+        .layer(from_fn_with_state(load, limit_large_responses));
     let routes = match authorizer {
         Some(authorizer) => routes.layer(from_fn_with_state(Arc::new(authorizer), require_permission)),
         None => routes,
     };
+    let routes = routes.layer(from_fn(keep_room_for_probes));
     // Outermost, so that the requests of web pages are refused before anything else.
     routes.layer(from_fn_with_state(Arc::new(guard), protect))
 }
@@ -193,59 +201,4 @@ async fn plugins(State(state): State<AppState>) -> Response {
 /// Returns the state of every informer, for bug reports. Contains no object content.
 async fn informers(State(state): State<AppState>) -> Response {
     axum::Json(json!({"informers": state.host.informers()})).into_response()
-}
-
-#[derive(Deserialize)]
-struct LogsQuery {
-    plugin: Option<String>,
-    #[serde(default)]
-    follow: bool,
-}
-
-async fn logs(State(state): State<AppState>, Query(query): Query<LogsQuery>) -> Response {
-    let plugin =
-        match query.plugin.as_deref().map(|name| PluginName::of_file(Path::new(&format!("{name}.wasm")))) {
-            None => None,
-            Some(Ok(name)) => Some(name),
-            Some(Err(error)) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
-        };
-    let is_known = |name: &PluginName| state.host.status().iter().any(|status| status.name == name.as_str());
-    if let Some(name) = plugin.as_ref().filter(|name| !is_known(name)) {
-        let text = format!("no plugin {:?}; /api/plugins lists the plugins of this host\n", name.as_str());
-        return (StatusCode::NOT_FOUND, text).into_response();
-    }
-    let lines = log_lines(state.host.logs().clone(), plugin, query.follow);
-    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
-}
-
-/// Streams the retained log lines as NDJSON. With `follow`, then streams each new line and never ends.
-fn log_lines(
-    logs: PluginLogs,
-    plugin: Option<PluginName>,
-    follow: bool,
-) -> impl futures::Stream<Item = Result<String, Infallible>> {
-    let initial = (logs, plugin, 0, false);
-    futures::stream::unfold(initial, move |(logs, plugin, last_sequence, sent_backlog)| async move {
-        if sent_backlog && !follow {
-            return None;
-        }
-        let mut last_sequence = last_sequence;
-        loop {
-            if sent_backlog {
-                logs.wait_after(last_sequence).await;
-            }
-            // Advances past other plugins' lines, too, so that the next wait does not return at once because of them.
-            let newest = logs.after(last_sequence, None).last().map_or(last_sequence, |line| line.sequence);
-            let lines = logs.after(last_sequence, plugin.as_ref());
-            last_sequence = lines.last().map_or(newest, |line| line.sequence.max(newest));
-            let text: String = lines
-                .iter()
-                .filter_map(|line| serde_json::to_string(line).ok())
-                .map(|line| line + "\n")
-                .collect();
-            if !text.is_empty() || !sent_backlog {
-                return Some((Ok(text), (logs, plugin, last_sequence, true)));
-            }
-        }
-    })
 }

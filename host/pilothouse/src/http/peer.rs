@@ -11,36 +11,38 @@
 //! A proxy that runs as the same user passes this check on behalf of its clients. Requests with the headers that proxies add are therefore
 //! refused, and requests need a header that neither a web form nor a forged URL can add.
 
-use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::extract::{Request, State};
+use axum::http::{Extensions, HeaderMap, HeaderName, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use pilothouse_listen::ConnectionAddresses;
-use tokio::sync::Semaphore;
+use pilothouse_listen::{ConnectionAddresses, ConnectionVerdict};
 
 use super::CLIENT_HEADER;
+use super::connection_table::ConnectionTable;
 
-/// The kernel's tables of the TCP connections in this network namespace.
-const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
-/// The state of an established connection in these tables. Connections in other states may have lost their owner.
-const ESTABLISHED: &str = "01";
 /// The user ID of root.
 const ROOT: u32 = 0;
 /// The user ID that stands for unmapped users, unless the machine's administrator has changed it.
 const DEFAULT_OVERFLOW_USER: u32 = 65534;
 
-/// Bounds concurrent reads of the tables: each takes a thread of the pool that the host's own work needs, too.
-static TABLE_READS: Semaphore = Semaphore::const_new(2);
+/// Recognises the user who runs the host.
+#[derive(Default)]
+pub(super) struct Peers {
+    table: Arc<ConnectionTable>,
+}
 
 /// Rejects requests of others with 403.
-pub(super) async fn require_own_user(request: Request, next: Next) -> Response {
+pub(super) async fn require_own_user(
+    State(peers): State<Arc<Peers>>,
+    request: Request,
+    next: Next,
+) -> Response {
     if let Err(text) = check_headers(request.headers()) {
         return (StatusCode::FORBIDDEN, format!("{text}\n")).into_response();
     }
-    let addresses = request.extensions().get::<ConnectionAddresses>().copied();
-    if is_own_user(addresses).await {
+    if peers.sent(request.extensions()).await {
         return next.run(request).await;
     }
     let text = "only a process of the user who runs the host, on the same machine, may change something through this port; in a \
@@ -66,25 +68,40 @@ pub(super) fn check_headers(headers: &HeaderMap) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether the other end of a connection belongs to the user who runs the host, or to root, on the same machine.
-pub(super) async fn is_own_user(addresses: Option<ConnectionAddresses>) -> bool {
-    let Some(ConnectionAddresses { client, server, inode }) = addresses else { return false };
-    if !client.ip().to_canonical().is_loopback() {
-        return false;
+impl Peers {
+    /// Returns whether the user who runs the host, or root, has sent a request with these extensions, on the same machine.
+    pub(super) async fn sent(&self, extensions: &Extensions) -> bool {
+        let addresses = extensions.get::<ConnectionAddresses>().copied();
+        self.is_own_user(addresses, extensions.get::<ConnectionVerdict>()).await
     }
-    if cfg!(not(target_os = "linux")) {
-        return true;
+
+    /// Returns whether the other end of a connection belongs to the user who runs the host, or to root, on the same machine. The owner of a
+    /// connection does not change, so `verdict` keeps the result.
+    async fn is_own_user(
+        &self,
+        addresses: Option<ConnectionAddresses>,
+        verdict: Option<&ConnectionVerdict>,
+    ) -> bool {
+        let Some(addresses) = addresses else { return false };
+        if !addresses.client.ip().to_canonical().is_loopback() {
+            return false;
+        }
+        if cfg!(not(target_os = "linux")) {
+            return true;
+        }
+        let decision = self.owns(addresses);
+        let is_own = match verdict {
+            Some(verdict) => verdict.get_or_decide(decision).await,
+            None => decision.await,
+        };
+        is_own.unwrap_or(false)
     }
-    let Ok(_permit) = TABLE_READS.acquire().await else { return false };
-    let Some(client_end) = find_connection(client, server).await else { return false };
-    let is_own =
-        client_end.user == rustix::process::geteuid().as_raw() && !is_ambiguous(client_end.user).await;
-    if client_end.user != ROOT && !is_own {
-        return false;
+
+    /// Looks up the owner of a connection; `None` if the kernel's tables cannot be read.
+    async fn owns(&self, addresses: ConnectionAddresses) -> Option<bool> {
+        let Some(user) = self.table.owner(addresses).await? else { return Some(false) };
+        Some(user == ROOT || (user == rustix::process::geteuid().as_raw() && !is_ambiguous(user).await))
     }
-    // While the server's end is established, nothing but its own peer can be an established client's end with these addresses. The order
-    // matters: an end that is established now was so when the client's end was found.
-    find_connection(server, client).await.is_some_and(|server_end| server_end.inode == inode)
 }
 
 /// Returns whether the tables show several users with this ID: a user namespace shows all users that it does not map with one ID.
@@ -105,120 +122,17 @@ fn stands_for_unmapped_users(user: u32, overflow_user: &str, map: &str) -> bool 
     !is_complete && overflow_user.trim().parse().unwrap_or(DEFAULT_OVERFLOW_USER) == user
 }
 
-/// One end of an established connection.
-#[derive(Debug, PartialEq, Eq)]
-struct ConnectionEnd {
-    /// The user ID of the process that created the socket.
-    user: u32,
-    /// The socket's inode.
-    inode: u64,
-}
-
-/// Reads the kernel's tables, and returns the end of a connection that has the address `local`.
-async fn find_connection(local: SocketAddr, remote: SocketAddr) -> Option<ConnectionEnd> {
-    for table in TABLES {
-        // Without IPv6, there is no second table.
-        let Ok(text) = tokio::fs::read_to_string(table).await else { continue };
-        if let Some(end) = connection_end(&text, local, remote) {
-            return Some(end);
-        }
-    }
-    None
-}
-
-/// Returns the end of a connection that has the address `local`, from a table of connections.
-fn connection_end(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<ConnectionEnd> {
-    let addresses = (canonical(local), canonical(remote));
-    table.lines().skip(1).find_map(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [_, local, remote, state, _, _, _, user, _, inode, ..] = fields[..] else { return None };
-        if state != ESTABLISHED || (parse_address(local)?, parse_address(remote)?) != addresses {
-            return None;
-        }
-        let end = ConnectionEnd { user: user.parse().ok()?, inode: inode.parse().ok()? };
-        // A socket that its process has closed is shown with root's ID and without an inode.
-        (end.inode != 0).then_some(end)
-    })
-}
-
-/// Parses an address such as `0100007F:1F90`: the words of the IP address in the machine's byte order, and the port.
-fn parse_address(text: &str) -> Option<SocketAddr> {
-    let (words, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let word = |at: usize| Some(u32::from_str_radix(words.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
-    let ip = match words.len() {
-        8 => IpAddr::from(word(0)?),
-        32 => {
-            let mut octets = [0; 16];
-            for (position, part) in octets.chunks_exact_mut(4).enumerate() {
-                part.copy_from_slice(&word(8 * position)?);
-            }
-            IpAddr::from(octets)
-        }
-        _ => return None,
-    };
-    Some(canonical(SocketAddr::new(ip, port)))
-}
-
-/// Returns the address with IPv4 instead of an IPv4 address that is mapped to IPv6, and without a scope.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
 #[cfg(test)]
 mod tests {
-    #[cfg(target_os = "linux")]
-    use std::time::Duration;
+    use std::net::SocketAddr;
 
     use axum::http::HeaderValue;
     use tokio::net::{TcpListener, TcpSocket, TcpStream};
-    #[cfg(target_os = "linux")]
-    use tokio::time::timeout;
 
     use super::*;
 
     fn address(text: &str) -> SocketAddr {
         text.parse().expect("an address")
-    }
-
-    /// Returns a table with one connection. The words are those of a little-endian machine.
-    fn table(local: &str, remote: &str, state: &str, user: &str, inode: &str) -> String {
-        format!(
-            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
-             0: 0100007F:24F8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 7 1\n   \
-             1: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {user}        0 {inode} 2 0000\n"
-        )
-    }
-
-    #[cfg(target_endian = "little")]
-    #[test]
-    fn the_owner_of_the_clients_end_is_found() {
-        let (client, server) = (address("127.0.0.1:50000"), address("127.0.0.1:9464"));
-        let (local, remote) = ("0100007F:C350", "0100007F:24F8");
-        let owner_in = |table: &str| connection_end(table, client, server).map(|end| end.user);
-        let end = connection_end(&table(local, remote, "01", "1000", "99"), client, server);
-        assert_eq!(end, Some(ConnectionEnd { user: 1000, inode: 99 }));
-        assert_eq!(owner_in(&table(local, remote, "01", "1000", "99")), Some(1000));
-        assert_eq!(owner_in(&table(remote, local, "01", "1000", "99")), None, "the server's end");
-        assert_eq!(owner_in(&table("0100007F:C351", remote, "01", "1000", "99")), None, "another port");
-        assert_eq!(owner_in(&table(local, remote, "06", "0", "0")), None, "closed, and shown as root's");
-        assert_eq!(owner_in(&table(local, remote, "01", "0", "0")), None);
-        assert_eq!(owner_in("not a table"), None);
-        let mapped = ("0000000000000000FFFF00000100007F:C350", "0000000000000000FFFF00000100007F:24F8");
-        assert_eq!(
-            owner_in(&table(mapped.0, mapped.1, "01", "5", "99")),
-            Some(5),
-            "a socket of both families"
-        );
-        let six = table(
-            "00000000000000000000000001000000:C350",
-            "00000000000000000000000001000000:24F8",
-            "01",
-            "6",
-            "99",
-        );
-        let end = connection_end(&six, address("[::1]:50000"), address("[::1]:9464"));
-        assert_eq!(end, Some(ConnectionEnd { user: 6, inode: 99 }));
     }
 
     #[test]
@@ -266,14 +180,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let (client, server) = connect(&listener, address("127.0.0.1:0")).await;
         let addresses = ConnectionAddresses::of(&server).expect("connected");
-        assert!(is_own_user(Some(addresses)).await);
-        assert!(!is_own_user(None).await);
+        let peers = Peers::default();
+        assert!(peers.is_own_user(Some(addresses), None).await);
+        assert!(!peers.is_own_user(None, None).await);
         let (local, remote) = (address("10.0.0.1:9464"), address("10.0.0.7:1"));
         let elsewhere = ConnectionAddresses { server: local, client: remote, ..addresses };
-        assert!(!is_own_user(Some(elsewhere)).await);
+        assert!(!peers.is_own_user(Some(elsewhere), None).await);
         drop(client);
         if cfg!(target_os = "linux") {
-            assert!(!is_own_user(Some(addresses)).await, "nobody has this connection");
+            assert!(!peers.is_own_user(Some(addresses), None).await, "nobody has this connection");
         }
     }
 
@@ -290,20 +205,40 @@ mod tests {
         let (_client, later_server) = connect(&listener, port).await;
         let later = ConnectionAddresses::of(&later_server).expect("connected");
         assert_eq!((later.client, later.server), (earlier.client, earlier.server));
-        assert!(is_own_user(Some(later)).await);
-        assert!(!is_own_user(Some(earlier)).await);
+        let peers = Peers::default();
+        assert!(peers.is_own_user(Some(later), None).await);
+        assert!(!peers.is_own_user(Some(earlier), None).await);
     }
 
-    /// In virtual time, which stands still while a thread reads: the timeout is over only if nothing reads.
     #[cfg(target_os = "linux")]
-    #[tokio::test(start_paused = true)]
-    async fn requests_wait_while_the_tables_are_read_for_others() {
+    #[tokio::test]
+    async fn all_requests_that_wait_share_one_read_of_the_tables() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let (_client, server) = connect(&listener, address("127.0.0.1:0")).await;
-        let addresses = ConnectionAddresses::of(&server).ok();
-        let others = TABLE_READS.acquire_many(2).await.expect("never closed");
-        assert!(timeout(Duration::from_secs(60), is_own_user(addresses)).await.is_err());
-        drop(others);
-        assert!(is_own_user(addresses).await);
+        let own = ConnectionAddresses::of(&server).expect("connected");
+        let other = ConnectionAddresses { inode: 0, ..own };
+        let peers = Peers::default();
+        let mut requests: Vec<_> = (0..500).map(|_| peers.is_own_user(Some(other), None)).collect();
+        requests.push(peers.is_own_user(Some(own), None));
+        let mut answers = futures::future::join_all(requests).await;
+        assert_eq!(answers.pop(), Some(true), "the operator's request is among many others");
+        assert!(answers.iter().all(|is_own| !is_own));
+        assert_eq!(peers.table.reads(), 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_tables_are_read_once_for_all_requests_of_a_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let (_client, server) = connect(&listener, address("127.0.0.1:0")).await;
+        let own = ConnectionAddresses::of(&server).expect("connected");
+        let peers = Peers::default();
+        for (addresses, is_own) in [(own, true), (ConnectionAddresses { inode: 0, ..own }, false)] {
+            let (verdict, before) = (ConnectionVerdict::default(), peers.table.reads());
+            for _ in 0..100 {
+                assert_eq!(peers.is_own_user(Some(addresses), Some(&verdict)).await, is_own);
+            }
+            assert_eq!(peers.table.reads(), before + 1);
+        }
     }
 }

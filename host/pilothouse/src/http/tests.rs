@@ -1,7 +1,10 @@
 //! Calls the status server's routes without a socket.
 
+use std::convert::Infallible;
+use std::path::Path;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::Method;
 use http_body_util::BodyExt;
 use pilothouse_controller::{HostOptions, Metrics};
@@ -12,7 +15,7 @@ use tower::ServiceExt;
 use super::*;
 
 /// Returns the routes of a host that was created but not started.
-fn test_routes(folder: &Path) -> Router {
+pub(super) fn test_routes(folder: &Path) -> Router {
     test_routes_with(folder, None)
 }
 
@@ -82,7 +85,7 @@ const PATHS: [&str; 12] = [
     "/debug/informers",
     "/debug/host",
 ];
-const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
+pub(super) const LOCAL: (&str, &str) = ("host", "127.0.0.1:9464");
 const CLIENT: (&str, &str) = (CLIENT_HEADER, "test");
 
 #[cfg(feature = "developer-tools")]
@@ -273,7 +276,7 @@ async fn the_number_of_pages_that_are_brought_up_to_date_is_bounded() {
         }
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         streams.push(response.into_body());
-        assert!(streams.len() <= MAX_CONNECTIONS / 2, "there is no limit");
+        assert!(streams.len() <= LIMITS.connections / 2, "there is no limit");
     };
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     let mut stream = streams.pop().expect("a stream");

@@ -35,7 +35,7 @@ pub(super) enum Decision {
     Forbidden { user: String },
 }
 
-/// The remembered decisions. Permissions and refusals are kept apart, so that refused requests cannot displace permissions.
+/// The remembered decisions. A permission that has ended is remembered, too: its question is asked again before unknown ones. Permissions and refusals are kept apart, so that refused requests cannot displace permissions.
 #[derive(Default)]
 pub(super) struct Decisions {
     allowed: Bounded,
@@ -49,6 +49,11 @@ struct Bounded(HashMap<Question, (Decision, Instant)>);
 impl Decisions {
     pub(super) fn get(&self, question: &Question, now: Instant) -> Option<Decision> {
         self.allowed.get(question, now).or_else(|| self.refused.get(question, now))
+    }
+
+    /// Returns whether the last decision about a question was a permission, which may have ended.
+    pub(super) fn was_allowed(&self, question: &Question) -> bool {
+        self.allowed.0.contains_key(question)
     }
 
     pub(super) fn insert(&mut self, question: Question, decision: Decision, now: Instant) {
@@ -74,10 +79,7 @@ impl Bounded {
     }
 
     fn insert(&mut self, question: Question, decision: Decision, now: Instant, lifetime: Duration) {
-        if self.0.len() >= MAX_DECISIONS {
-            self.0.retain(|_, (_, end)| now < *end);
-        }
-        if self.0.len() >= MAX_DECISIONS {
+        if self.0.len() >= MAX_DECISIONS && !self.0.contains_key(&question) {
             let oldest = self.0.iter().min_by_key(|(_, (_, end))| *end).map(|(question, _)| question.clone());
             oldest.and_then(|question| self.0.remove(&question));
         }
@@ -108,6 +110,7 @@ mod tests {
         assert_eq!(decisions.get(&question("bad"), later), None);
         assert_eq!(decisions.get(&question("good"), later), Some(Decision::Allowed));
         assert_eq!(decisions.get(&question("good"), start + ALLOWED_FOR), None);
+        assert!(decisions.was_allowed(&question("good")) && !decisions.was_allowed(&question("bad")));
     }
 
     #[test]
@@ -117,6 +120,7 @@ mod tests {
         decisions.insert(question("a"), Decision::Allowed, start);
         decisions.insert(question("a"), Decision::Unauthenticated, start);
         assert_eq!(decisions.get(&question("a"), start), Some(Decision::Unauthenticated));
+        assert!(!decisions.was_allowed(&question("a")));
     }
 
     #[test]

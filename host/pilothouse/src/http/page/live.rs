@@ -19,6 +19,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep};
 
 use super::AppState;
+use crate::http::load;
 
 /// The maximum number of open streams. The script closes that of a page which nobody sees.
 const MAX_STREAMS: usize = 32;
@@ -146,7 +147,7 @@ pub(super) async fn events(State(state): State<AppState>, Query(query): Query<Ev
         Some((Ok::<_, Infallible>(event), stream))
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(events)).into_response()
+    load::endless((headers, Body::from_stream(events)).into_response())
 }
 
 impl Stream {

@@ -101,12 +101,11 @@ async fn plugin(State(state): State<AppState>, Path(name): Path<String>) -> Resp
     let details = state.host.details(&name).ok();
     let keys = state.host.keys(&name, plugin::MAX_KEYS).ok();
     let log = match PluginName::of_file(FilePath::new(&format!("{name}.wasm"))) {
-        Ok(name) => state.host.logs().after(0, Some(&name)),
+        Ok(name) => state.host.logs().last(&name, plugin::MAX_LINES),
         Err(_) => Vec::new(),
     };
-    let log = &log[log.len().saturating_sub(plugin::MAX_LINES)..];
     let content =
-        PluginContent { status, details: details.as_ref(), keys: keys.as_ref(), log, is_live: true };
+        PluginContent { status, details: details.as_ref(), keys: keys.as_ref(), log: &log, is_live: true };
     html(StatusCode::OK, plugin::render(content))
 }
 

@@ -209,6 +209,7 @@ fn log_section(plugin: &str, log: &[PluginLogLine], is_live: bool) -> Markup {
                     @for line in log {
                         li {
                             (time(&line.time_text())) " " span class={ "level " (short(&line.level)) } { (short(&line.level)) } " "
+                            @if !line.source.is_empty() { span.source { (short(&line.source)) } " " }
                             (text(&line.message))
                             @for (name, value) in &line.fields { " " span.field { (short(name)) "=" (short(value)) } }
                         }
@@ -293,6 +294,24 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_the_log_shows_who_wrote_it() {
+        let line = |source: &str| {
+            json!({
+                "sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": "p", "level": "info", "source": source, "message": "stopped",
+            })
+        };
+        let shown =
+            page(&plugin(&json!({})), None, &no_keys(), &json!([line("host"), line("log"), line("")]));
+        for part in [
+            "<span class=\"source\">host</span> stopped",
+            "<span class=\"source\">log</span> stopped",
+            "</span> stopped",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+
+    #[test]
     fn whatever_a_plugin_chose_stays_text() {
         let hostile = "\u{202e}<script>alert(1)</script>\"'&\u{0}";
         let status = plugin(&json!({
@@ -311,7 +330,8 @@ mod tests {
         }));
         let key = json!({"watch": hostile, "key": hostile, "state": "ready", "milliseconds": 1, "attempts": 1, "lastError": hostile});
         let line = json!({
-            "sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": hostile, "level": hostile, "message": hostile, "fields": [[hostile, hostile]],
+            "sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": hostile, "level": hostile, "source": hostile,
+            "message": hostile, "fields": [[hostile, hostile]],
         });
         let shown = page(&status, Some(&all), &json!({"pending": 1, "keys": [key]}), &json!([line]));
         assert!(!shown.contains("<script>") && !shown.contains(['\u{202e}', '\u{0}']), "{shown}");
