@@ -67,7 +67,7 @@ impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
-    /// The transport asks for the next part only once the client has taken, or has room for, the one before the last.
+    /// The transport asks for a part only once it has begun to send the one before, for which the client must have room.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
