@@ -669,3 +669,26 @@ async fn watches_end_when_the_definition_of_their_resource_changes() {
     api.merge(&path, &json!({"spec": {"names": {"categories": ["all"]}}})).await.ok();
     assert_eq!(watch.next().await, None);
 }
+
+#[tokio::test]
+async fn finalizers_without_a_domain_are_warned_about_once() {
+    let api = with_crd().await;
+    let mut object = foo("a", &json!({}));
+    object["metadata"]["finalizers"] = json!(["b.example.com", "a", "c/d", "a"]);
+    object["metadata"]["resourceVersion"] = json!("no number");
+    let created = api.post(FOOS, &object).await;
+    let warning = |name: &str, path: &str| {
+        format!(
+            "299 - \"metadata.finalizers: \\\"{name}\\\": prefer a domain-qualified finalizer name{path} to avoid accidental \
+             conflicts with other finalizer writers\""
+        )
+    };
+    assert_eq!(created.warnings, [warning("a", ""), warning("b.example.com", " including a path (/)")]);
+    created.ok();
+    let finalizers = json!({"metadata": {"finalizers": ["a", "e"]}});
+    let updated = api.merge(&format!("{FOOS}/a"), &finalizers).await;
+    assert_eq!(updated.warnings, [warning("e", "")]);
+    let mut versioned = foo("b", &json!({}));
+    versioned["metadata"]["resourceVersion"] = json!("7");
+    assert_eq!(api.post(FOOS, &versioned).await.code, 500);
+}

@@ -151,6 +151,7 @@ async fn create_decoded(
                 let stored = object.value();
                 warnings.extend(kind_warnings::on_write(endpoint, &stored));
                 warnings.extend(kind_warnings::on_create(endpoint, &stored));
+                warnings.extend(kind_warnings::on_new_finalizers(endpoint, &stored, None));
                 warnings.extend(duplicate_owners);
                 warnings.extend(security);
                 warnings.extend(admission.take_warnings());
@@ -307,7 +308,8 @@ fn store(
             None => Ok(Arc::new(StoredObject::unwritten(draft))),
         };
     }
-    if !matches!(version, "" | "0") {
+    // As in Kubernetes, what is no number is no version.
+    if version.parse::<u64>().is_ok_and(|version| version != 0) {
         return Err(Status::resource_version_on_create());
     }
     table.create(draft).map_err(|error| match error {

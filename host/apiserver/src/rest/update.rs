@@ -182,6 +182,7 @@ pub(crate) async fn update_admitted(
             return Ok(WriteResult { object: current, created: false, warnings });
         }
         warnings.extend(kind_warnings::on_write(endpoint, &new));
+        warnings.extend(kind_warnings::on_new_finalizers(endpoint, &new, Some(&old)));
         match store_charged(state, &write, &current, (&old, new)).await? {
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, name, options.dry_run);

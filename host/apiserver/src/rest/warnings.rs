@@ -1,11 +1,17 @@
 //! The warnings of single kinds, as in the registry strategies of kube-apiserver.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::delete::DeleteOptions;
+use crate::go;
+use crate::meta;
 use crate::registry::Endpoint;
 
+/// The finalizers of Kubernetes itself without a domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Returns the warnings about a new or changed object.
@@ -63,6 +69,28 @@ pub(super) fn on_create(endpoint: &Endpoint, value: &Value) -> Option<String> {
     (is_ingress && has_annotation() && value["spec"]["ingressClassName"].is_null()).then(|| {
         format!("annotation \"{INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead")
     })
+}
+
+/// Returns the warnings about finalizers of a custom resource that it did not have before, whose names could be those of somebody else.
+pub(super) fn on_new_finalizers(endpoint: &Endpoint, new: &Value, old: Option<&Value>) -> Vec<String> {
+    if endpoint.resource.custom.is_none() {
+        return Vec::new();
+    }
+    let before: BTreeSet<String> = old.map(meta::finalizers).unwrap_or_default().into_iter().collect();
+    let added: BTreeSet<String> = meta::finalizers(new).into_iter().collect();
+    added.difference(&before).filter_map(|name| finalizer_warning(name)).collect()
+}
+
+fn finalizer_warning(name: &str) -> Option<String> {
+    if name.contains('/') || STANDARD_FINALIZERS.contains(&name) {
+        return None;
+    }
+    let path = if name.contains('.') { " including a path (/)" } else { "" };
+    let shown = go::quoted(name);
+    Some(format!(
+        "metadata.finalizers: {shown}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other \
+         finalizer writers"
+    ))
 }
 
 /// Returns the warning about the deletion of an object, or of a collection.
