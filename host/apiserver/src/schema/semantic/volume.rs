@@ -73,11 +73,7 @@ const PERSISTENT_SOURCES: [&str; 22] = [
 ];
 
 /// Checks the volumes of a Pod. Returns their names.
-pub(super) fn validate_volumes<'a>(
-    volumes: &'a Value,
-    path: &str,
-    causes: &mut Causes,
-) -> HashSet<&'a str> {
+pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut Causes) -> HashSet<&'a str> {
     let mut found = HashSet::default();
     for (index, volume) in items(volumes).iter().enumerate() {
         let at = field::index(path, index);
