@@ -60,7 +60,8 @@ async fn number_of_objects_is_limited() {
         )
     );
     api.delete(&core("configmaps/b"), &Value::Null).await.ok();
-    let freed = |answer: &Answer| answer.body["status"]["used"]["configmaps"] == count.to_string();
+    let count = count.to_string();
+    let freed = |answer: &Answer| answer.body["status"]["used"]["configmaps"] == count.as_str();
     api.until(&core("resourcequotas/q"), freed).await;
     api.post(&core("configmaps"), &config_map("c")).await.ok();
     let exists = api.post(&core("configmaps"), &config_map("a")).await;

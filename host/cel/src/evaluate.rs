@@ -197,7 +197,7 @@ impl<'e> Evaluation<'e> {
             fields.extend(value.map(|value| (field.field.clone(), value)));
         }
         self.budget.charge_text(message.type_name.len())?;
-        Ok(ObjectValue::new(&message.type_name, fields))
+        Ok(ObjectValue::value(&message.type_name, fields))
     }
 
     /// Returns the member of a value, or of the value of an optional; `None` if there is no such value or member.

@@ -14,7 +14,8 @@ pub struct ObjectValue {
 }
 
 impl ObjectValue {
-    pub(crate) fn new(type_name: &str, fields: BTreeMap<String, Value>) -> Value {
+    /// Returns an object of this type as a value.
+    pub(crate) fn value(type_name: &str, fields: BTreeMap<String, Value>) -> Value {
         let type_name = type_name.trim_start_matches('.').to_owned();
         Value::Opaque(Arc::new(Self { type_name, fields }))
     }

@@ -215,7 +215,8 @@ async fn mutate(
     admission: &Admission<'_>,
 ) -> Result<Option<Value>, Status> {
     let endpoint = write.endpoint;
-    if !admission.is_active() && !(target == UpdateTarget::Object && endpoint.is_core("pods")) {
+    let is_pod = target == UpdateTarget::Object && endpoint.is_core("pods");
+    if !admission.is_active() && !is_pod {
         return Ok(None);
     }
     let sent = new.clone();

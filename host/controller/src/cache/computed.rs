@@ -69,7 +69,7 @@ impl ComputedIndexes {
 
     /// Replaces the object's values: one list per index, in the order of the names. Errors if they do not fit into the plugin's host memory;
     /// the object is then stored without values.
-    pub(crate) fn set(&self, state: Object, mut values: Vec<Vec<String>>) -> Result<(), HostMemoryExceeded> {
+    pub(crate) fn set(&self, state: &Object, mut values: Vec<Vec<String>>) -> Result<(), HostMemoryExceeded> {
         let mut contents = self.contents.write();
         // First, because the memory of the old values is then available to the new ones.
         contents.remove(state.key());
@@ -235,11 +235,11 @@ pub(crate) mod tests {
     fn an_update_moves_an_object_between_values_and_an_empty_value_is_dropped() {
         let computed =
             ComputedIndexes::new(vec!["team".to_owned(), "zone".to_owned()], HostMemory::default());
-        computed.set(object("a", "1"), values(&[&["red", "blue"], &["z"]])).expect("room");
-        computed.set(object("b", "1"), values(&[&["red"], &[]])).expect("room");
+        computed.set(&object("a", "1"), values(&[&["red", "blue"], &["z"]])).expect("room");
+        computed.set(&object("b", "1"), values(&[&["red"], &[]])).expect("room");
         assert_eq!(names(&all_keys(&computed, "team", "red")), ["a", "b"]);
         assert_eq!(all_values(&computed, "team"), ["blue", "red"]);
-        computed.set(object("a", "2"), values(&[&["green"], &["z"]])).expect("room");
+        computed.set(&object("a", "2"), values(&[&["green"], &["z"]])).expect("room");
         assert_eq!(names(&all_keys(&computed, "team", "red")), ["b"]);
         assert_eq!(all_values(&computed, "team"), ["green", "red"]);
         assert_eq!(all_values(&computed, "zone"), ["z"]);
@@ -254,7 +254,7 @@ pub(crate) mod tests {
         let key = ObjectKey::cluster("a");
         assert!(computed.is_current(&key, None), "an absent object is in no index");
         assert!(!computed.is_current(&key, Some(&object("a", "1"))));
-        computed.set(object("a", "1"), values(&[&[]])).expect("room");
+        computed.set(&object("a", "1"), values(&[&[]])).expect("room");
         assert!(
             computed.is_current(&key, Some(&object("a", "1"))),
             "the same bytes in another allocation, even without values"
@@ -270,7 +270,7 @@ pub(crate) mod tests {
         assert!(packed.json().len() > 1600 && packed.memory_size() > packed_size + 1600, "it was unpacked");
 
         let computed = ComputedIndexes::new(vec!["team".to_owned()], HostMemory::default());
-        computed.set(packed.clone(), values(&[&["red"]])).expect("room");
+        computed.set(&packed, values(&[&["red"]])).expect("room");
         let kept = || computed.contents.read().objects[packed.key()].state.memory_size();
         assert_eq!(kept(), packed_size);
         let same = Object::from_json(pod_text("b")).expect("an object");
@@ -283,14 +283,14 @@ pub(crate) mod tests {
         let memory = HostMemory::new(1 << 20);
         let computed = ComputedIndexes::new(vec!["team".to_owned()], memory.clone());
         let long = "r".repeat(300 << 10);
-        computed.set(object("a", "1"), values(&[&[&long]])).expect("room");
+        computed.set(&object("a", "1"), values(&[&[&long]])).expect("room");
         let one = memory.used_by(HostMemoryKind::IndexValues);
         assert!(one > 2 * long.len());
         computed
-            .set(object("a", "2"), values(&[&[&long]]))
+            .set(&object("a", "2"), values(&[&[&long]]))
             .expect("room for another state of the same object");
         assert_eq!(memory.used(), one);
-        let exceeded = computed.set(object("b", "1"), values(&[&[&long]])).expect_err("no room");
+        let exceeded = computed.set(&object("b", "1"), values(&[&[&long]])).expect_err("no room");
         assert!(exceeded.to_string().contains("limits.hostMemory of 1 MiB"), "{exceeded}");
         assert_eq!(names(&all_keys(&computed, "team", &long)), ["a"]);
         let key = ObjectKey::cluster("b");
@@ -300,7 +300,7 @@ pub(crate) mod tests {
         );
         computed.remove(&ObjectKey::cluster("a"));
         assert_eq!(memory.used(), 0);
-        computed.set(object("b", "2"), values(&[&["short"]])).expect("room");
+        computed.set(&object("b", "2"), values(&[&["short"]])).expect("room");
         assert_eq!(names(&all_keys(&computed, "team", "short")), ["b"]);
         drop(computed);
         assert_eq!(memory.used(), 0);

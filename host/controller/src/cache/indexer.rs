@@ -128,7 +128,7 @@ impl Task {
             if let Some(view) = views.by_name.get(&watch) {
                 let values = view.computed.names().iter().map(|_| Vec::new()).collect();
                 // Empty values are not charged, so this cannot fail.
-                let _ = view.computed.set(state, values);
+                let _ = view.computed.set(&state, values);
             }
         }
         loop {
@@ -219,7 +219,7 @@ impl Task {
             });
         }
         self.current = None;
-        if let Err(exceeded) = view.computed.set(state.clone(), values) {
+        if let Err(exceeded) = view.computed.set(&state, values) {
             let fault = Fault::host_memory("index.values", exceeded);
             self.health.record_fault(Activity::Index, Some(key), &fault);
             self.failed(watch, "all", &state, &fault);

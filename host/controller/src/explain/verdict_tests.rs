@@ -191,7 +191,7 @@ fn queue_causes() {
         now.cached = None;
         now.queue = Some(queue(KeyStateName::Ready, 0));
     };
-    check(deleted, &[], Cause::Queued, "waited");
+    check(deleted, &[], Cause::Queued, "waiting for a worker");
 }
 
 fn journal_causes() {

@@ -88,7 +88,7 @@ pub(super) fn validate(
         return Ok(Vec::new());
     }
     let Some(namespace) = state.namespaces.get("", write.namespace) else { return Ok(Vec::new()) };
-    let (policy, _) = Policy::of(|label| namespace.labels.get(label).map(|value| value.to_string()));
+    let (policy, _) = Policy::of(|label| namespace.labels.get(label).map(ToString::to_string));
     if policy == Policy::default() || !old.is_none_or(|old| is_pod_changed(is_pod, old, new)) {
         return Ok(Vec::new());
     }

@@ -98,7 +98,7 @@ async fn pruning_removes_an_object_that_no_notification_mentions() {
     let mine = server.put(0, 0, 0);
     views.record(&WriteOutcome::Object(resource(), mine.clone()), "").await;
     let view = &views.by_name["maps"];
-    view.computed.set(mine, vec![vec!["0".to_owned()]]).expect("room");
+    view.computed.set(&mine, vec![vec!["0".to_owned()]]).expect("room");
     // Somebody else deletes the object before the watch delivers it, so there is no notification.
     server.delete(0);
     watch.deliver(&server, 2).await;

@@ -138,7 +138,7 @@ impl Run {
                     match state {
                         Some(state) => {
                             let values = vec![value(&state).into_iter().collect()];
-                            view.computed.set(state, values).expect("room");
+                            view.computed.set(&state, values).expect("room");
                         }
                         None => view.computed.remove(key),
                     }
