@@ -30,12 +30,12 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the status of ResourceQuotas.
 #[derive(Default)]
-pub(super) struct Quotas {
+pub(super) struct ResourceQuotas {
     known: BTreeSet<Key>,
     queue: Queue<Key>,
 }
 
-impl Controller for Quotas {
+impl Controller for ResourceQuotas {
     fn observe(&mut self, observation: &Observation<'_>) {
         let object = observation.object();
         if observation.endpoint.is_core("resourcequotas") {

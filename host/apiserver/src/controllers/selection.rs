@@ -113,7 +113,7 @@ const ROWS: [Row; 29] = [
     Row {
         name: "resourcequota-controller",
         alias: "resourcequota",
-        create: |_| Box::<quota::Quotas>::default(),
+        create: |_| Box::<quota::ResourceQuotas>::default(),
     },
     Row { name: scheduler::NAME, alias: "kube-scheduler", create: |_| Box::new(scheduler::controller()) },
     Row { name: node::NAME, alias: "simulated-node", create: |_| Box::new(node::controller()) },

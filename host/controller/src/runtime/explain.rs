@@ -121,11 +121,13 @@ impl PluginStatusSource {
             canary: is_canary,
         });
         facts.watch = item.watch.to_string();
-        facts.then = self.journal_entries(version, &item);
         let now = &mut facts.now;
         now.watch = Some(watch_situation(view, &item));
         now.triggers = triggers(version, &item.watch);
+        // The queue before the journal: a reconcile is recorded before its key is released, so a key that is not pending any more has its
+        // last reconcile in the journal.
         now.queue = self.guest.queue.status(&item).map(|status| self.queue_situation(&status));
+        facts.then = self.journal_entries(version, &item);
         now.hot_loop = self.guest.hot_loops.of(&item).map(|(text, delay)| HotLoopSituation {
             text,
             milliseconds: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
