@@ -26,6 +26,8 @@ const MAX_KEYS: usize = 10_000;
 /// The maximum number of stuck keys that are explained, in total and of one plugin.
 const MAX_EXPLAINED: usize = 100;
 const MAX_EXPLAINED_PER_PLUGIN: usize = 10;
+/// The maximum number of missing files that are named when the bundle was written.
+const MAX_NAMED: usize = 10;
 /// How long the plugins' files are checked, in total.
 const CHECK_TIME: Duration = Duration::from_secs(60);
 /// The token of a pod's service account.
@@ -81,10 +83,19 @@ fn write(output: Option<PathBuf>, created: u64, bytes: &[u8], left_out: &[String
     if !left_out.is_empty() {
         output::print_line(format_args!(
             "left out: {}; left-out.txt in the bundle says why",
-            left_out.join(", ")
+            listed(left_out)
         ));
     }
     Ok(())
+}
+
+/// Joins names, of which the first [`MAX_NAMED`] are listed and the others counted.
+fn listed(names: &[String]) -> String {
+    let first = names.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MAX_NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 /// Adds the version of this program and its environment.
@@ -311,4 +322,17 @@ fn file_name(path: &Path) -> String {
 fn text_of(error: CommandError) -> String {
     let (CommandError::Failure(text) | CommandError::Usage(text)) = error;
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_missing_files_are_counted() {
+        let names = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+        assert_eq!(listed(&names(3)), "0, 1, 2");
+        assert_eq!(listed(&names(10)), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
+        assert_eq!(listed(&names(1_000)), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 990 more");
+    }
 }
