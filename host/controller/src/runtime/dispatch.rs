@@ -154,7 +154,7 @@ fn needs_slices(route: &WatchRoute) -> bool {
     route
         .trigger
         .as_ref()
-        .is_some_and(|trigger| trigger.predicate.needs_interpreter() || trigger.targets.may_be_many())
+        .is_some_and(|trigger| trigger.predicate.needs_interpreter() || trigger.targets.may_name_many())
 }
 
 /// Queues the keys that the notifications trigger, until `is_over` returns true between two steps. Returns whether none is left.

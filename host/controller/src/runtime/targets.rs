@@ -162,7 +162,7 @@ impl Targets {
     }
 
     /// Whether one change may queue many keys.
-    pub(crate) fn may_be_many(&self) -> bool {
+    pub(crate) fn may_name_many(&self) -> bool {
         !matches!(self, Self::Itself | Self::Label { .. })
     }
 

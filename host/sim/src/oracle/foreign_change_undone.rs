@@ -95,7 +95,7 @@ impl Changes<'_> {
         self.reference.map_or_else(|| self.own(), Reference::own_changes)
     }
 
-    /// Whether a long timer of the plugin caused the write.
+    /// Whether the plugin wrote because of a timer that it had set for a long time.
     fn is_by_late_timer(&self, write: &RequestEvent) -> bool {
         let late = || self.late_timer_writes.get_or_init(|| late_timer_writes(self.run));
         write.reconcile.is_some_and(|reconcile| late().contains(&reconcile))

@@ -1,4 +1,4 @@
-//! The messages of the checks, and the versions in which they apply.
+//! Tests of the messages of checks, and of the policy versions from which each check applies.
 
 use serde_json::{Value, json};
 
