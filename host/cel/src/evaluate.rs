@@ -15,10 +15,11 @@ use kube_cel::cel::objects::{KeyRef, Map};
 
 use crate::budget::Budget;
 use crate::error::EvaluationError;
-use crate::functions::{self, Patterns};
+use crate::functions;
 use crate::host_functions::HostFunctions;
 use crate::macros::BindingMacro;
 use crate::objects::ObjectValue;
+use crate::patterns::Patterns;
 use crate::syntax::{is_name, qualified_name};
 use crate::type_values::{go_name_of_type, type_named};
 use crate::values::{

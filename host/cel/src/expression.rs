@@ -10,8 +10,8 @@ use crate::bounds;
 use crate::budget::Budget;
 use crate::error::{CompileError, EvaluationError};
 use crate::evaluate::{Evaluation, Mode, Selection};
-use crate::functions::Patterns;
 use crate::host_functions::{BooleanFunctions, HostFunctions};
+use crate::patterns::Patterns;
 use crate::syntax::{calls, uses_variable};
 
 /// The stack that the parser gets. It recurses, and needs most of this for the deepest text that [`bounds`] allows when it is compiled

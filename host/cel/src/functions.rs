@@ -1,20 +1,18 @@
 //! Calls of CEL functions. Common functions are implemented here, the others by the library. Each call is charged by the size of its
 //! arguments and of its largest possible result.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value};
-use regex::{Regex, RegexBuilder};
 
 use crate::budget::Budget;
 use crate::conversions::{convert, format_arguments, target_of_conversion};
-use crate::error::{CompileError, EvaluationError};
-use crate::pattern_work::pattern_work;
+use crate::error::EvaluationError;
+use crate::patterns::{Patterns, call_pattern_function};
 use crate::type_values::type_of;
 use crate::values::{equal, optional, size, to_optional};
 
@@ -25,12 +23,6 @@ static LIBRARY: LazyLock<Context<'static>> = LazyLock::new(|| Context::default()
 const UNWRAP: &str = "unwrapOpt";
 /// The names of the functions that the library does not have.
 const OWN: [&str; 3] = ["dyn", "type", UNWRAP];
-
-const PATTERN_FUNCTIONS: [&str; 3] = ["matches", "find", "findAll"];
-
-/// The bytes that the compiled literal patterns of one expression may take. The work to compile them counts, too: two code points that are
-/// visited ([`pattern_work`]) as a byte.
-pub const MAX_PATTERNS_SIZE: usize = 1 << 20;
 
 /// Namespaces of functions, with those of their functions whose cost is known. The library has more.
 static NAMESPACES: [(&str, &[&str]); 8] = [
@@ -104,125 +96,6 @@ pub(crate) fn unknown_function_of_namespace(
 fn named_namespace(call: &CallExpr) -> Option<(&'static str, &'static [&'static str])> {
     let Expr::Ident(target) = &call.target.as_deref()?.expr else { return None };
     NAMESPACES.iter().copied().find(|(namespace, _)| *namespace == target.as_str())
-}
-
-/// A compiled regular expression.
-#[derive(Debug)]
-struct Pattern {
-    regex: Regex,
-    /// An upper bound of the bytes that the compiled form takes, or the work to compile it if that counts for more.
-    size: usize,
-    /// The cost per ten bytes of text.
-    factor: u64,
-}
-
-impl Pattern {
-    /// Maximum compiled sizes in bytes, each with the cost per ten bytes of text.
-    const SIZES: [(usize, u64); 2] = [(16 << 10, 30), (256 << 10, 1000)];
-    /// The maximum length of a pattern in bytes.
-    const MAX_LENGTH: usize = 4096;
-    /// The cost of compiling a pattern during an evaluation, without its work.
-    const SMALL_COST: u64 = 20_000;
-    /// The cost of compiling a pattern that takes more than the smallest size, or that is refused.
-    const LARGE_COST: u64 = 100_000;
-
-    /// Compiles a pattern. `work_size` is its [`work_size`].
-    fn new(text: &str, work_size: usize) -> Option<Self> {
-        let compiled = |(size, factor): (usize, u64)| {
-            let regex =
-                RegexBuilder::new(text).size_limit(size).dfa_size_limit(1 << 20).nest_limit(50).build();
-            regex.ok().map(|regex| Self { regex, size: size.max(work_size), factor })
-        };
-        if text.len() > Self::MAX_LENGTH { None } else { Self::SIZES.into_iter().find_map(compiled) }
-    }
-
-    /// Compiles a pattern that is no literal.
-    fn compile_charged(text: &str, name: &str, budget: &mut Budget) -> Result<Self, EvaluationError> {
-        let refused = || EvaluationError::Pattern(name.to_owned());
-        budget.charge(Self::SMALL_COST)?;
-        if text.len() > Self::MAX_LENGTH {
-            return Err(refused());
-        }
-        let work = pattern_work(text);
-        budget.charge(work / 10)?;
-        let compiled = Self::new(text, 0);
-        if compiled.as_ref().is_none_or(|pattern| pattern.size > Self::SIZES[0].0) {
-            budget.charge(Self::LARGE_COST - Self::SMALL_COST)?;
-        }
-        compiled.ok_or_else(refused)
-    }
-
-    /// Returns the cost of one search in a text of this many bytes.
-    fn cost(&self, bytes: usize) -> u64 {
-        (bytes as u64 / 10 + 1).saturating_mul(self.factor)
-    }
-
-    /// Returns at most `limit` matches. Each search may read all of the text after the last match, however short the next match is, so each
-    /// one is charged. The caller has charged the first one.
-    fn find_all(&self, text: &str, limit: usize, budget: &mut Budget) -> Result<Value, EvaluationError> {
-        let mut found = Vec::new();
-        for next in self.regex.find_iter(text).take(limit) {
-            found.push(Value::from(next.as_str()));
-            if found.len() < limit {
-                budget.charge(self.cost(text.len() - next.end()))?;
-            }
-        }
-        Ok(Value::from(found))
-    }
-}
-
-/// The patterns that are literals in an expression, compiled with it.
-#[derive(Debug)]
-pub(crate) struct Patterns(BTreeMap<String, Pattern>);
-
-impl Patterns {
-    /// Compiles the patterns that are literals in these calls.
-    ///
-    /// # Errors
-    /// A pattern is not a regular expression, or is too large, or they are too large together.
-    pub(crate) fn of(calls: &[&CallExpr]) -> Result<Self, CompileError> {
-        let mut patterns = Self(BTreeMap::new());
-        for (call, text) in calls.iter().filter_map(|call| Some((call, literal_pattern(call)?))) {
-            if patterns.0.contains_key(text) {
-                continue;
-            }
-            let refused = || CompileError::Pattern(call.func_name.clone());
-            if text.len() > Pattern::MAX_LENGTH {
-                return Err(refused());
-            }
-            let work_size = work_size(text);
-            if patterns.size().saturating_add(work_size) > MAX_PATTERNS_SIZE {
-                return Err(CompileError::Patterns);
-            }
-            let pattern = Pattern::new(text, work_size).ok_or_else(refused)?;
-            patterns.0.insert(text.to_owned(), pattern);
-            if patterns.size() > MAX_PATTERNS_SIZE {
-                return Err(CompileError::Patterns);
-            }
-        }
-        Ok(patterns)
-    }
-
-    /// Returns what counts towards [`MAX_PATTERNS_SIZE`].
-    pub(crate) fn size(&self) -> usize {
-        self.0.values().map(|pattern| pattern.size).sum()
-    }
-}
-
-/// Returns the work to compile a pattern, as it counts towards [`MAX_PATTERNS_SIZE`].
-fn work_size(pattern: &str) -> usize {
-    usize::try_from(pattern_work(pattern) / 2).unwrap_or(usize::MAX)
-}
-
-/// Returns the pattern of a call if it is a literal: `'text'.matches('pattern')` or `matches('text', 'pattern')`.
-fn literal_pattern(call: &CallExpr) -> Option<&str> {
-    if !PATTERN_FUNCTIONS.contains(&call.func_name.as_str()) {
-        return None;
-    }
-    match &call.args.get(usize::from(call.target.is_none()))?.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        _ => None,
-    }
 }
 
 /// Whether there is no function of this name, as a function or as a method. Operators are no functions.
@@ -408,36 +281,6 @@ pub fn base64_bytes(text: &str) -> Option<Value> {
 
 fn length(length: usize) -> Result<Value, EvaluationError> {
     i64::try_from(length).map(Value::Int).map_err(|_| EvaluationError::Arithmetic)
-}
-
-fn call_pattern_function(
-    name: &str,
-    text: &str,
-    pattern: &str,
-    rest: &[Value],
-    patterns: &Patterns,
-    budget: &mut Budget,
-) -> Result<Value, EvaluationError> {
-    let compiled;
-    let pattern = match patterns.0.get(pattern) {
-        Some(literal) => literal,
-        None => {
-            compiled = Pattern::compile_charged(pattern, name, budget)?;
-            &compiled
-        }
-    };
-    budget.charge(pattern.cost(text.len()))?;
-    match (name, rest) {
-        ("matches", [_]) => Ok(Value::Bool(pattern.regex.is_match(text))),
-        ("find", [_]) => {
-            Ok(pattern.regex.find(text).map_or_else(|| Value::from(""), |found| Value::from(found.as_str())))
-        }
-        ("findAll", [_]) => pattern.find_all(text, usize::MAX, budget),
-        ("findAll", [_, Value::Int(limit)]) => {
-            pattern.find_all(text, usize::try_from(*limit).unwrap_or(usize::MAX), budget)
-        }
-        _ => Err(EvaluationError::Function(name.to_owned())),
-    }
 }
 
 /// Charges a call of a library function before it runs, beyond the cost of measuring its arguments. `total_size` is that of the arguments.

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{
-    self, Ast, ClassPerlKind, ClassSetItem, ClassSetRange, Flag, Flags, GroupKind, Visitor,
+    self, Ast, ClassPerlKind, ClassSetBinaryOp, ClassSetItem, ClassSetRange, Flag, Flags, GroupKind, Visitor,
 };
 
 /// All code points.
@@ -50,6 +50,11 @@ impl Work {
     /// Adds a class of this many code points that is looked up by a name.
     fn named_class(&mut self, code_points: u64) {
         self.total += if self.ignores_case { code_points.max(LOOKUP) } else { LOOKUP };
+    }
+
+    /// Adds a class inside of another one.
+    fn nested_class(&mut self) {
+        self.total += if self.ignores_case { ALL } else { PART };
     }
 
     fn range(&mut self, range: &ClassSetRange) {
@@ -100,9 +105,17 @@ impl Visitor for Work {
                 _ => self.named_class(0),
             },
             ClassSetItem::Ascii(class) if class.negated => self.named_class(ALL),
-            ClassSetItem::Bracketed(class) if class.negated => self.named_class(ALL),
+            // Its code points are visited again with those of the class around it, at each level.
+            ClassSetItem::Bracketed(_) => self.nested_class(),
             _ => {}
         }
+        Ok(())
+    }
+
+    fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), Infallible> {
+        // Both sides are visited before they are combined, and the result after that.
+        self.nested_class();
+        self.nested_class();
         Ok(())
     }
 }
@@ -122,7 +135,9 @@ mod tests {
             (wide, 0, 1_000),
             (&format!("(?i){wide}"), ALL - 1, ALL + 1_000),
             (&format!("(?i:{wide}{wide})"), 2 * ALL - 2, 2 * ALL + 1_000),
-            (&format!("a|(?i)b{{3}}(?-i)[{wide}&&{wide}]"), 2 * ALL - 2, 2 * ALL + 2_000),
+            (&format!("a|(?i)b{{3}}(?-i)[{wide}&&{wide}]"), 6 * ALL - 2, 6 * ALL + 2_000),
+            (&format!("(?i){}{wide}{}", "[a".repeat(20), "]".repeat(20)), 20 * ALL, 22 * ALL),
+            (&format!("{}{wide}{}", "[a".repeat(20), "]".repeat(20)), 0, 5_000),
             ("(?i)[b[^a]]", ALL, ALL + 1_000),
             (r"(?i)[\W]\PL[[:^alpha:]]", 3 * ALL, 3 * ALL + 1_000),
             ("(?i)[", 0, 100),
