@@ -10,8 +10,8 @@ pub struct ConnectionLimits {
     pub connections: usize,
     /// The maximum number of open connections of one [`ClientNetwork`]. Further ones are closed at once.
     pub connections_per_client: usize,
-    /// The number of connections that are served while all others are in use, so that probes succeed. Each serves one request, which
-    /// carries [`ReservedConnection`] as an extension, and ends after 5 seconds. A client with four connections gets none of them.
+    /// The number of connections that are served while all others are in use, so that probes succeed. Each ends after 5 seconds, and serves
+    /// one request at a time, which carries [`ReservedConnection`] as an extension. A client with four connections gets none of them.
     pub reserved: usize,
     /// The maximum number of concurrent streams of an HTTP/2 connection.
     pub streams: u32,

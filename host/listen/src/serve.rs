@@ -13,6 +13,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
@@ -41,6 +42,9 @@ const MAX_HEAD_SIZE_HTTP2: u32 = 64 << 10;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How long the answer may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a connection may be silent before the system asks whether its client still exists, and how often it asks then.
+const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// How long a reserved connection may be open.
 const RESERVED_LIFETIME: Duration = Duration::from_secs(5);
 
@@ -134,9 +138,8 @@ where
             tracing::debug!(%client, "closed a connection: its client has too many");
             continue;
         };
-        // Watch events are small and must be sent at once.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        if let Err(error) = set_options(&stream) {
+            tracing::debug!(%error, "cannot set the options of a connection's socket");
         }
         let addresses = exposes_addresses.then(|| ConnectionAddresses::of(&stream).ok()).flatten();
         let connection = Connection {
@@ -160,11 +163,20 @@ where
     }
 }
 
+/// Sets the options of a connection's socket.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    // Watch events are small and must be sent at once.
+    stream.set_nodelay(true)?;
+    // A stream that has nothing to send would never learn that its client has vanished.
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_TIME).with_interval(KEEPALIVE_INTERVAL);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
 /// How connections are served.
 struct Builders {
     limits: ConnectionLimits,
     ordinary: Builder<TokioExecutor>,
-    /// For connections that serve one request each.
+    /// For reserved connections: one request at a time, and none after the first with HTTP/1.1.
     reserved: Builder<TokioExecutor>,
 }
 
@@ -275,5 +287,22 @@ where
                 () = tokio::time::sleep_until(next) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_system_asks_whether_a_silent_client_still_exists() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = listener.local_addr().expect("an address");
+        let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stream, _) = accepted.expect("a connection");
+        set_options(&stream).expect("set");
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().expect("an option") && socket.tcp_nodelay().expect("an option"));
+        assert_eq!(socket.tcp_keepalive_time().expect("an option"), KEEPALIVE_TIME);
     }
 }
