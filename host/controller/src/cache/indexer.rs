@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::cache::views::Views;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::{Activity, Health};
 
 /// How long the instance stays idle before it is dropped. It has no state that the next one would need.
@@ -60,11 +60,11 @@ type Response = oneshot::Sender<Result<(), NoInstance>>;
 
 impl Indexer {
     /// Starts the task. `instances` only creates its instances.
-    pub(crate) fn start(instances: InstancePool, guest: GuestServices, health: Health) -> Self {
+    pub(crate) fn start(instances: InstancePool, plugin: PluginServices, health: Health) -> Self {
         let (requests, batches) = mpsc::channel(CHANNEL_CAPACITY);
         let (urgent, own_writes) = mpsc::channel(CHANNEL_CAPACITY);
-        let supervisor = guest.clone();
-        let mut task = Task { instances, guest, health, instance: None, batches, own_writes, current: None };
+        let supervisor = plugin.clone();
+        let mut task = Task { instances, plugin, health, instance: None, batches, own_writes, current: None };
         tokio::spawn(async move {
             supervisor.supervise("indexer", &mut task, |task| Box::pin(task.run())).await;
         });
@@ -108,7 +108,7 @@ impl Indexer {
 
 struct Task {
     instances: InstancePool,
-    guest: GuestServices,
+    plugin: PluginServices,
     /// Counts the faults. Unlike reconciles, index calls do not wait while the plugin backs off, because a read would miss objects that are
     /// not indexed.
     health: Health,
@@ -124,7 +124,7 @@ impl Task {
         if let Some((views, watch, state)) = self.current.take() {
             // The task panicked at this object, which is left out of the indexes until it changes, as after a fault.
             self.instance = None;
-            self.guest.metrics.index_errors.inc();
+            self.plugin.metrics.index_errors.inc();
             if let Some(view) = views.by_name.get(&watch) {
                 let values = view.computed.names().iter().map(|_| Vec::new()).collect();
                 // Empty values are not charged, so this cannot fail.
@@ -196,7 +196,7 @@ impl Task {
             return Ok(());
         };
         self.current = Some((Arc::clone(views), Arc::clone(watch), state.clone()));
-        self.guest.panics.inject_test_panic("indexer");
+        self.plugin.panics.inject_test_panic("indexer");
         let mut values = Vec::with_capacity(view.computed.names().len());
         for index in view.computed.names() {
             match self.ensure_instance(requester, response).await {
@@ -245,12 +245,12 @@ impl Task {
                 Ok(instance) => self.instance = Some(instance),
                 Err(fault) => {
                     self.health.record_fault(Activity::Index, None, &fault);
-                    self.guest.metrics.index_errors.inc();
+                    self.plugin.metrics.index_errors.inc();
                     attempts += 1;
                     if requester == Requester::Load && attempts == LOAD_ATTEMPTS {
                         return Err(NoInstance(fault.to_string()));
                     }
-                    self.guest.log.failure(
+                    self.plugin.log.failure(
                         LogLevel::Warn,
                         format_args!("no instance for index values: {fault}"),
                         &format_args!("tried again in {delay:?}"),
@@ -278,8 +278,8 @@ impl Task {
     }
 
     fn failed(&self, watch: &str, index: &str, state: &Object, fault: &Fault) {
-        self.guest.metrics.index_errors.inc();
-        self.guest.log.failure(
+        self.plugin.metrics.index_errors.inc();
+        self.plugin.log.failure(
             LogLevel::Warn,
             format_args!("no index values: {fault}"),
             &"the object is left out until it changes",
@@ -301,18 +301,18 @@ mod tests {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
-        let guest = GuestServices::for_test("starved", kube::Client::new(service, "default"));
+        let plugin = PluginServices::for_test("starved", kube::Client::new(service, "default"));
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
-        let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
+        let host = Arc::new(GuestHost::for_describe(plugin.clone(), "{}".into()));
         let instances =
             InstancePool::new(code, host, InstanceLimits { memory: 1, ..InstanceLimits::default() });
         let ((_, batches), (_, own_writes)) = (mpsc::channel(1), mpsc::channel(1));
-        let (guest_of_task, health) = (guest.clone(), Health::default());
+        let (guest_of_task, health) = (plugin.clone(), Health::default());
         let mut task = Task {
             instances,
-            guest: guest_of_task,
+            plugin: guest_of_task,
             health,
             instance: None,
             batches,
@@ -324,7 +324,7 @@ mod tests {
         assert!(creating.poll().is_pending());
         tokio::time::advance(FIRST_DELAY).await;
         assert!(creating.poll().is_pending());
-        let lines: Vec<_> = guest.log.all().after(0, None).into_iter().map(|line| line.message).collect();
+        let lines: Vec<_> = plugin.log.all().after(0, None).into_iter().map(|line| line.message).collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(
             lines[0].contains("limits.memory") && lines[0].ends_with("tried again in 100ms"),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     /// A plugin's services, and views with all objects of the model server in their cache.
-    async fn fixture() -> (GuestServices, Arc<Views>) {
+    async fn fixture() -> (PluginServices, Arc<Views>) {
         let mut server = ModelServer::new(true);
         (0..NAMES.len()).for_each(|name| drop(server.put(name, 0, 0)));
         let mut watched = TestWatch::open("").await;
@@ -345,28 +345,28 @@ mod tests {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
-        let guest = GuestServices::for_test("indexer", kube::Client::new(service, "n"));
+        let plugin = PluginServices::for_test("indexer", kube::Client::new(service, "n"));
         let mut views = Views::default();
         let view = watched
             .view(views.writes.for_resource(&crate::cache::views::model_tests::model_server::resource()));
         views.by_name.insert("maps".into(), Box::new(view));
-        (guest, Arc::new(views))
+        (plugin, Arc::new(views))
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_object_at_which_the_task_panics_is_left_out_of_the_index() {
-        let (guest, views) = fixture().await;
+        let (plugin, views) = fixture().await;
         let watch: Arc<str> = "maps".into();
-        guest.panics.arm("indexer", 1);
+        plugin.panics.arm("indexer", 1);
         let pool =
-            crate::load::version::Version::test_pool(&guest, "index.wat", InstanceLimits::default()).await;
-        let indexer = Indexer::start(pool, guest.clone(), Health::default());
+            crate::load::version::Version::test_pool(&plugin, "index.wat", InstanceLimits::default()).await;
+        let indexer = Indexer::start(pool, plugin.clone(), Health::default());
         let keys = vec![key(0), key(1)];
         indexer.index(Arc::clone(&views), &watch, keys, Requester::Batch).await.expect("an answer");
         let computed = &views.by_name[&watch].computed;
         assert_eq!(computed.indexed_keys().len(), 2, "both are stored");
         assert_eq!(
-            (guest.metrics.task_panics.get(), guest.metrics.index_errors.get()),
+            (plugin.metrics.task_panics.get(), plugin.metrics.index_errors.get()),
             (1, 2),
             "the other object caused a fault"
         );
@@ -374,15 +374,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_own_write_does_not_wait_for_the_batches_before_it() {
-        let (guest, views) = fixture().await;
+        let (plugin, views) = fixture().await;
         let watch: Arc<str> = "maps".into();
-        let logs = guest.log.all().clone();
+        let logs = plugin.log.all().clone();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/index.wat");
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
-        let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
+        let host = Arc::new(GuestHost::for_describe(plugin.clone(), "{}".into()));
         let pool = InstancePool::new(code, host, InstanceLimits::default());
-        let indexer = Indexer::start(pool, guest, Health::default());
+        let indexer = Indexer::start(pool, plugin, Health::default());
 
         let request = |keys: Vec<ObjectKey>, requester| {
             let (indexer, views, watch) = (indexer.clone(), Arc::clone(&views), Arc::clone(&watch));

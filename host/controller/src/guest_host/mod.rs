@@ -26,7 +26,7 @@ use crate::client::{LiveClient, NewEvent, WriteOutcome};
 use crate::config::limits::PluginLimits;
 use crate::guest_host::observer::BothObservers;
 pub use crate::guest_host::observer::{ObservedVersion, PluginObserver};
-pub(crate) use crate::guest_host::services::GuestServices;
+pub(crate) use crate::guest_host::services::PluginServices;
 use crate::metrics::guest::MetricProblem;
 use crate::outgoing::HttpClient;
 use crate::runtime::queue::Item;
@@ -35,7 +35,7 @@ use origin::CallOrigin;
 
 /// The host functions of one version.
 pub(crate) struct GuestHost {
-    services: GuestServices,
+    services: PluginServices,
     /// The sidecar's `config` as JSON.
     config: Arc<str>,
     /// `None` while the plugin describes itself or computes index values. It may only log then.
@@ -90,12 +90,12 @@ impl RateLimits {
 
 impl GuestHost {
     /// Creates the host functions for guests that describe the plugin or compute index values.
-    pub(crate) fn for_describe(services: GuestServices, config: Arc<str>) -> Self {
+    pub(crate) fn for_describe(services: PluginServices, config: Arc<str>) -> Self {
         Self { services, config, capabilities: None, observer: None }
     }
 
     /// Creates the host functions for guests that reconcile or observe.
-    pub(crate) fn new(services: GuestServices, config: Arc<str>, capabilities: Capabilities) -> Self {
+    pub(crate) fn new(services: PluginServices, config: Arc<str>, capabilities: Capabilities) -> Self {
         Self { services, config, capabilities: Some(capabilities), observer: None }
     }
 
@@ -116,7 +116,7 @@ impl GuestHost {
     }
 
     /// Returns the services that all versions of the plugin share.
-    pub(crate) fn services(&self) -> &GuestServices {
+    pub(crate) fn services(&self) -> &PluginServices {
         &self.services
     }
 
@@ -436,7 +436,7 @@ impl Host for GuestHost {
 
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {
         let Some(Capabilities { rate_limits, .. }) = &self.capabilities else { return };
-        let GuestServices { name, guest_metrics, metrics, .. } = &self.services;
+        let PluginServices { name, guest_metrics, metrics, .. } = &self.services;
         match guest_metrics.record(name, &sample, rate_limits.plugin_limits.metric_series) {
             // What there may be of it is bounded by the number of series.
             Ok(added) => self.services.host_memory.add(HostMemoryKind::Metrics, added),
@@ -499,8 +499,8 @@ mod tests {
 
     fn host(environment: Environment) -> GuestHost {
         let server = pilothouse_apiserver::ApiServer::builder().build();
-        let services = GuestServices::for_test("dice", kube::Client::new(server.service(), "default"));
-        GuestHost::for_describe(GuestServices { environment, ..services }, "{}".into())
+        let services = PluginServices::for_test("dice", kube::Client::new(server.service(), "default"));
+        GuestHost::for_describe(PluginServices { environment, ..services }, "{}".into())
     }
 
     #[tokio::test(start_paused = true)]

@@ -30,7 +30,7 @@ use crate::trace::Tracer;
 
 /// What a version needs besides its watches; the same for all versions of a plugin. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct GuestServices {
+pub(crate) struct PluginServices {
     pub(crate) name: PluginName,
     pub(crate) current_grants: CurrentGrants,
     pub(crate) queue: PluginQueue,
@@ -107,7 +107,7 @@ impl Default for RateLimiters {
     }
 }
 
-impl GuestServices {
+impl PluginServices {
     /// Applies the limits of the version that runs from now on.
     pub(crate) fn set_limits(&self, limits: &PluginLimits) {
         self.host_memory.set_limit(limits.host_memory);
@@ -134,7 +134,7 @@ impl GuestServices {
 }
 
 #[cfg(test)]
-impl GuestServices {
+impl PluginServices {
     /// Creates the services of a plugin with this name. The client sends its Events.
     pub(crate) fn for_test(name: &str, client: kube::Client) -> Self {
         let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");

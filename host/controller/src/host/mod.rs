@@ -33,7 +33,7 @@ use crate::directory::{Change, Directory, RefusedFile};
 use crate::environment::Environment;
 use crate::explain::journal::Journal;
 use crate::explain::lookup::Lookups;
-use crate::guest_host::{GuestServices, PluginObserver};
+use crate::guest_host::{PluginObserver, PluginServices};
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, Lifecycle, PluginStatus, RecentErrors, not_provided};
 use crate::load::LoadServices;
@@ -455,7 +455,7 @@ impl PluginHost {
         let clock = environment.clock;
         let file = self.shared.shadows.get().and_then(|shadows| shadows.get(name)).cloned();
         let shadow = Arc::new(ShadowReport::new(file, Arc::clone(&metrics), clock));
-        let guest = GuestServices {
+        let plugin = PluginServices {
             name: name.clone(),
             current_grants: CurrentGrants::default(),
             queue: PluginQueue::new(metrics.clone(), host_memory.clone()),
@@ -487,13 +487,13 @@ impl PluginHost {
         let lifecycle = Lifecycle::begin(
             name.clone(),
             &self.shared.options.namespace,
-            Arc::clone(&guest.metrics),
-            guest.events.clone(),
+            Arc::clone(&plugin.metrics),
+            plugin.events.clone(),
             clock,
         );
         let http_transport = self.shared.http_transport.get().cloned();
         PluginHandle::start(
-            guest,
+            plugin,
             lifecycle,
             LoadServices { http_transport, ..self.shared.services.clone() },
             options,

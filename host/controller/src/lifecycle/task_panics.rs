@@ -10,7 +10,7 @@ use pilothouse_informer::supervise::{TaskPanic, supervise};
 use pilothouse_plugin::LogLevel;
 use tokio::time::Instant;
 
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 
 /// How long a restarted task must run until `status` no longer shows its panic.
 const SHOWN_FOR: Duration = Duration::from_secs(120);
@@ -57,7 +57,7 @@ impl TaskPanics {
     }
 }
 
-impl GuestServices {
+impl PluginServices {
     /// Runs a task of the plugin on its state until it returns. A panic is reported, and the task is
     /// restarted.
     pub(crate) async fn supervise<S: ?Sized, T>(

@@ -15,7 +15,7 @@ use crate::config::current_grants::{GrantsWriter, SidecarGrants};
 use crate::config::descriptor::{Descriptor, Watch};
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::config::sidecar_place::SidecarPlace;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;
 use crate::logs::PluginLog;
@@ -39,7 +39,7 @@ impl<'a> LoadAuthorization<'a> {
     /// A running version with the same grants keeps running, whatever the new version waits for.
     pub(super) fn new(
         services: &'a LoadServices,
-        guest: &'a GuestServices,
+        plugin: &'a PluginServices,
         sidecar: &'a Sidecar,
         (grants_writer, sidecar_grants): (&'a GrantsWriter, &SidecarGrants),
         running: Option<&'a Version>,
@@ -49,8 +49,8 @@ impl<'a> LoadAuthorization<'a> {
             running.filter(|running| !running.sidecar_grants.allows_the_same(sidecar_grants));
         Self {
             services,
-            plugin: &guest.name,
-            log: &guest.log,
+            plugin: &plugin.name,
+            log: &plugin.log,
             sidecar,
             place: sidecar_grants.place,
             running_with_old_grants,

@@ -8,13 +8,13 @@ use super::files::{FileInfo, wasm};
 use super::speculative_compile::SpeculativeCompile;
 use super::{LoadProblem, LoadStep, Report};
 use crate::directory::PluginFiles;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::rollout::KnownVersion;
 
 /// Returns the code of the files, or that of a plugin which is in memory.
 pub(super) async fn file_code(
     engine: &Engine,
-    guest: &GuestServices,
+    plugin: &PluginServices,
     running: Option<&CompiledPlugin>,
     speculative: Option<SpeculativeCompile>,
     files: &PluginFiles,
@@ -23,7 +23,7 @@ pub(super) async fn file_code(
 ) -> Result<CompiledPlugin, LoadProblem> {
     match files.as_in_memory() {
         Some(in_memory) => Ok(in_memory.code.clone()),
-        None => code(engine, guest, running, speculative, &files.wasm, read, report).await,
+        None => code(engine, plugin, running, speculative, &files.wasm, read, report).await,
     }
 }
 
@@ -31,7 +31,7 @@ pub(super) async fn file_code(
 /// compilation.
 async fn code(
     engine: &Engine,
-    guest: &GuestServices,
+    plugin: &PluginServices,
     running: Option<&CompiledPlugin>,
     speculative: Option<SpeculativeCompile>,
     path: &Path,
@@ -43,8 +43,8 @@ async fn code(
     }
     report(LoadStep::Compiling);
     let begin = || {
-        guest.log.host(LogLevel::Info, format_args!("compiling"), &[]);
-        guest.compile_status.begin(guest.environment.clock.now())
+        plugin.log.host(LogLevel::Info, format_args!("compiling"), &[]);
+        plugin.compile_status.begin(plugin.environment.clock.now())
     };
     let mut code = None;
     if let Some(speculative) = speculative {
@@ -68,7 +68,7 @@ async fn code(
         }
     };
     if let Some(time) = code.compile_time() {
-        guest.log.host(LogLevel::Info, format_args!("compiled in {time:.1?}"), &[]);
+        plugin.log.host(LogLevel::Info, format_args!("compiled in {time:.1?}"), &[]);
     }
     Ok(code)
 }
@@ -76,7 +76,7 @@ async fn code(
 /// Returns the code of `version`, which is to run in place of that of the file; `None` without one.
 pub(super) async fn kept_code(
     engine: &Engine,
-    guest: &GuestServices,
+    plugin: &PluginServices,
     running: Option<&CompiledPlugin>,
     version: Option<KnownVersion>,
     path: &Path,
@@ -96,17 +96,17 @@ pub(super) async fn kept_code(
     }
     let problem = LoadProblem::NotKept {
         path: path.to_owned(),
-        plugin: guest.name.clone(),
+        plugin: plugin.name.clone(),
         version,
         file_digest: read.digest.clone(),
     };
-    without_kept_code(guest, problem, may_run_alone)
+    without_kept_code(plugin, problem, may_run_alone)
 }
 
 /// Returns `None` if the code of the version beside a canary is lost and nothing runs yet, as after an upgrade of the host. The file's version,
 /// which was not taken back, is the only one that can be compiled then. Otherwise, returns the problem.
 fn without_kept_code(
-    guest: &GuestServices,
+    plugin: &PluginServices,
     problem: LoadProblem,
     may_run_alone: bool,
 ) -> Result<Option<CompiledPlugin>, LoadProblem> {
@@ -117,7 +117,7 @@ fn without_kept_code(
     let text = format_args!(
         "{version} is not in the cache of compiled plugins any more, so the version of the file runs alone and not as its canary"
     );
-    guest.log.host(LogLevel::Warn, text, &[]);
+    plugin.log.host(LogLevel::Warn, text, &[]);
     Ok(None)
 }
 
@@ -138,15 +138,15 @@ mod tests {
         FileInfo { sum, size, digest: hex(&sum), sidecar_text: String::new() }
     }
 
-    fn guest() -> GuestServices {
+    fn plugin() -> PluginServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
-        GuestServices::for_test("p", kube::Client::new(service, "default"))
+        PluginServices::for_test("p", kube::Client::new(service, "default"))
     }
 
-    fn log_of(guest: &GuestServices) -> Vec<String> {
-        guest.log.all().after(0, None).into_iter().map(|line| line.message).collect()
+    fn log_of(plugin: &PluginServices) -> Vec<String> {
+        plugin.log.all().after(0, None).into_iter().map(|line| line.message).collect()
     }
 
     #[tokio::test]
@@ -155,20 +155,20 @@ mod tests {
         let cache =
             pilothouse_plugin::CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
         let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
-        let (engine, guest) = (Engine::new(options).expect("an engine"), guest());
+        let (engine, plugin) = (Engine::new(options).expect("an engine"), plugin());
         let report: Report = Arc::new(|_| {});
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
         let wasm = wat::parse_file(path).expect("a guest");
         let path = folder.path().join("p.wasm");
         let read = written(&path, &wasm);
-        let compiled = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
+        let compiled = code(&engine, &plugin, None, None, &path, &read, &report).await.expect("a plugin");
         assert!(compiled.compile_time().is_some());
-        let log = log_of(&guest);
+        let log = log_of(&plugin);
         let [first, second] = &log[..] else { panic!("{log:?}") };
         assert!(first == "compiling" && second.starts_with("compiled in "), "{log:?}");
-        assert_eq!(guest.compile_status.since(), None, "it is over");
-        let cached = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
-        assert_eq!((cached.compile_time(), log_of(&guest).len()), (None, 2));
+        assert_eq!(plugin.compile_status.since(), None, "it is over");
+        let cached = code(&engine, &plugin, None, None, &path, &read, &report).await.expect("a plugin");
+        assert_eq!((cached.compile_time(), log_of(&plugin).len()), (None, 2));
     }
 
     #[tokio::test]
@@ -183,15 +183,15 @@ mod tests {
         let path_of = |name: &str| folder.path().join(name);
         let wasm = wat::parse_file(path).expect("a guest");
         let reads = ["a.wasm", "b.wasm"].map(|name| (path_of(name), written(&path_of(name), &wasm)));
-        let guests = [guest(), guest()];
+        let guests = [plugin(), plugin()];
         let mut permits: Vec<_> = std::iter::from_fn(|| engine.try_acquire_compile_permit()).collect();
-        let codes = reads.iter().zip(&guests).map(|((path, read), guest)| {
+        let codes = reads.iter().zip(&guests).map(|((path, read), plugin)| {
             let (engine, report) = (&engine, &report);
-            async move { code(engine, guest, None, None, path, read, report).await.expect("a plugin") }
+            async move { code(engine, plugin, None, None, path, read, report).await.expect("a plugin") }
         });
         // Both wait for the one permit that is released once both have looked into the cache.
         let release = async {
-            while guests.iter().any(|guest| log_of(guest).is_empty()) {
+            while guests.iter().any(|plugin| log_of(plugin).is_empty()) {
                 tokio::task::yield_now().await;
             }
             permits.pop();
@@ -207,22 +207,22 @@ mod tests {
         let cache =
             pilothouse_plugin::CacheDirectory { path: folder.path().join("compiled"), max_bytes: 1 << 30 };
         let options = EngineOptions { cache: Some(cache), ..EngineOptions::default() };
-        let (engine, guest) = (Engine::new(options).expect("an engine"), guest());
+        let (engine, plugin) = (Engine::new(options).expect("an engine"), plugin());
         let report: Report = Arc::new(|_| {});
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
         let wasm = wat::parse_file(path).expect("a guest");
         let path = folder.path().join("p.wasm");
         let old = written(&path, &wasm);
-        let compiled = code(&engine, &guest, None, None, &path, &old, &report).await.expect("a plugin");
+        let compiled = code(&engine, &plugin, None, None, &path, &old, &report).await.expect("a plugin");
         drop(compiled);
         let new = written(&path, b"another file");
         let version = KnownVersion::new(&old.digest, old.size, "1.0.0");
-        let kept = kept_code(&engine, &guest, None, Some(version), &path, &new, false).await;
+        let kept = kept_code(&engine, &plugin, None, Some(version), &path, &new, false).await;
         let kept = kept.expect("no problem").expect("it is cached");
         assert_eq!((kept.digest(), kept.size(), kept.compile_time()), (&*old.digest, old.size, None));
         for digest in ["ab".repeat(32), "no digest".to_owned()] {
             let version = KnownVersion::new(&digest, 1, "0.9.0");
-            let kept = kept_code(&engine, &guest, None, Some(version), &path, &new, false).await;
+            let kept = kept_code(&engine, &plugin, None, Some(version), &path, &new, false).await;
             let Err(problem) = kept else {
                 panic!("{digest} is not cached");
             };
@@ -233,26 +233,26 @@ mod tests {
 
     #[tokio::test]
     async fn the_file_runs_alone_if_the_code_beside_its_canary_is_lost() {
-        let guest = guest();
+        let plugin = plugin();
         let lost = || LoadProblem::NotKept {
             path: "p.wasm".into(),
-            plugin: guest.name.clone(),
+            plugin: plugin.name.clone(),
             version: KnownVersion::new(&"ab".repeat(32), 1, "1.0.0"),
             file_digest: "cd".repeat(32),
         };
-        assert!(without_kept_code(&guest, lost(), false).is_err(), "the file's version was taken back");
+        assert!(without_kept_code(&plugin, lost(), false).is_err(), "the file's version was taken back");
         let other = LoadProblem::IndexesBehind { rounds: 1 };
-        assert!(without_kept_code(&guest, other, true).is_err());
-        assert!(log_of(&guest).is_empty());
-        assert!(matches!(without_kept_code(&guest, lost(), true), Ok(None)));
-        let log = log_of(&guest);
+        assert!(without_kept_code(&plugin, other, true).is_err());
+        assert!(log_of(&plugin).is_empty());
+        assert!(matches!(without_kept_code(&plugin, lost(), true), Ok(None)));
+        let log = log_of(&plugin);
         assert!(log.len() == 1 && log[0].contains("runs alone"), "{log:?}");
     }
 
     #[tokio::test]
     async fn a_change_of_only_the_sidecar_compiles_nothing() {
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
-        let guest = guest();
+        let plugin = plugin();
         let compiled = Arc::new(AtomicU32::new(0));
         let report: Report = Arc::new({
             let compiled = Arc::clone(&compiled);
@@ -265,18 +265,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("p.wasm");
         let read = written(&path, &wasm);
-        let running = code(&engine, &guest, None, None, &path, &read, &report).await.expect("a plugin");
+        let running = code(&engine, &plugin, None, None, &path, &read, &report).await.expect("a plugin");
         assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
         // If these bytes were read, they would be refused.
         let other = written(&path, b"no wasm");
-        let again = code(&engine, &guest, Some(&running), None, &path, &read, &report).await;
+        let again = code(&engine, &plugin, Some(&running), None, &path, &read, &report).await;
         assert_eq!(again.expect("the same").digest(), read.digest);
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
-        let refused = code(&engine, &guest, Some(&running), None, &path, &other, &report).await.err();
+        let refused = code(&engine, &plugin, Some(&running), None, &path, &other, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
         // A file is not compiled under the SHA-256 of another.
-        let refused = code(&engine, &guest, None, None, &path, &read, &report).await.err();
+        let refused = code(&engine, &plugin, None, None, &path, &read, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
     }
 }

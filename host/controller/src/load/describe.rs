@@ -9,21 +9,21 @@ use crate::config::descriptor::Descriptor;
 use crate::config::sidecar::Sidecar;
 use crate::config::{field_paths, limits};
 use crate::directory::PluginFiles;
-use crate::guest_host::{GuestHost, GuestServices};
+use crate::guest_host::{GuestHost, PluginServices};
 
 /// Returns the descriptor. Errors if the plugin lacks an export that the descriptor needs. Logs a warning for
 /// what is probably a mistake.
 pub(super) async fn describe(
     engine: &Engine,
-    guest: &GuestServices,
+    plugin: &PluginServices,
     code: &CompiledPlugin,
     config: &Arc<str>,
     files: &PluginFiles,
     sidecar: &Sidecar,
 ) -> Result<Descriptor, LoadProblem> {
-    let host = GuestHost::for_describe(guest.clone(), Arc::clone(config)).observed(code.digest());
+    let host = GuestHost::for_describe(plugin.clone(), Arc::clone(config)).observed(code.digest());
     let limits = limits::effective(None, &sidecar.limits)?.instance;
-    guest.log.set_limits(&limits);
+    plugin.log.set_limits(&limits);
     let text = match files.as_in_memory().and_then(|files| files.descriptor.as_deref()) {
         Some(known) => known.to_owned(),
         None => {
@@ -35,16 +35,16 @@ pub(super) async fn describe(
     let descriptor = Descriptor::parse(&text)?;
     drop(marker);
     check_exports(&descriptor, code)?;
-    if !descriptor.name.is_empty() && descriptor.name != guest.name.as_str() {
-        let (name, file) = (&descriptor.name, guest.name.as_str());
+    if !descriptor.name.is_empty() && descriptor.name != plugin.name.as_str() {
+        let (name, file) = (&descriptor.name, plugin.name.as_str());
         let text = format_args!(
             "the descriptor names the plugin {name:?}, but the file name determines its name: {file:?}"
         );
-        guest.log.host(LogLevel::Warn, text, &[]);
+        plugin.log.host(LogLevel::Warn, text, &[]);
     }
     let of_exports = code.warnings().iter().cloned().chain(unused_exports(&descriptor, code.exports()));
     for warning in of_exports.chain(field_paths::warnings(&descriptor, &[])) {
-        guest.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
+        plugin.log.host(LogLevel::Warn, format_args!("{warning}"), &[]);
     }
     Ok(descriptor)
 }

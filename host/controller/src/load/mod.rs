@@ -52,7 +52,7 @@ use crate::config::limits::{self, EffectiveLimits};
 use crate::config::sidecar::{CanaryShare, GrantMode, ProbationPeriod, Sidecar};
 use crate::directory::PluginFiles;
 use crate::environment::Environment;
-use crate::guest_host::{Capabilities, GuestHost, GuestServices, RateLimits};
+use crate::guest_host::{Capabilities, GuestHost, PluginServices, RateLimits};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
 use crate::load::version::{Role, Version};
 use crate::outgoing::{Connector, HttpClient, HttpGrants, HttpTransport, Tls};
@@ -156,7 +156,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// may still provide (a CRD, a permission, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
-    mut guest: GuestServices,
+    mut plugin: PluginServices,
     grants_writer: GrantsWriter,
     files: PluginFiles,
     running: Option<Arc<Version>>,
@@ -164,17 +164,17 @@ pub(crate) async fn load(
     report: Report,
 ) -> Result<LoadOutcome, LoadProblem> {
     let (running, canary) = (running.as_deref(), canary.as_deref());
-    let speculative = services.speculative_compiler.take(&guest.name, &files);
+    let speculative = services.speculative_compiler.take(&plugin.name, &files);
     // The sidecar comes first: what it takes away takes effect at once, whatever becomes of the load.
     let (sidecar_text, sidecar, sidecar_grants) =
-        sidecar_file::apply(&services, &guest.name, &grants_writer, &files, [running, canary]).await?;
+        sidecar_file::apply(&services, &plugin.name, &grants_writer, &files, [running, canary]).await?;
     if sidecar.enabled == Some(false) {
         return Ok(LoadOutcome::Disabled);
     }
 
     let load_permit = services.engine.acquire_load_permit().await;
     let read = read(&files, sidecar_text).await?;
-    let (role, replacement) = match next_version(&guest.rollout, &sidecar, &read, running, canary) {
+    let (role, replacement) = match next_version(&plugin.rollout, &sidecar, &read, running, canary) {
         ControlFlow::Continue(next) => next,
         ControlFlow::Break(outcome) => return Ok(outcome),
     };
@@ -183,22 +183,22 @@ pub(crate) async fn load(
     let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
     let in_use = code_in_use([running, canary], digest);
     let kept =
-        kept_code(&services.engine, &guest, in_use, replacement, &files.wasm, &read, may_run_alone).await?;
+        kept_code(&services.engine, &plugin, in_use, replacement, &files.wasm, &read, may_run_alone).await?;
     let is_replacement = kept.is_some();
     let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
     let code = match kept {
         Some(code) => code,
-        None => file_code(&services.engine, &guest, in_use, speculative, &files, &read, &report).await?,
+        None => file_code(&services.engine, &plugin, in_use, speculative, &files, &read, &report).await?,
     };
     drop(load_permit);
 
     report(LoadStep::Describing);
     let config: Arc<str> = sidecar.config_json().into();
-    let descriptor = describe(&services.engine, &guest, &code, &config, &files, &sidecar).await?;
-    let limits = apply_limits(&guest, &descriptor, &sidecar)?;
+    let descriptor = describe(&services.engine, &plugin, &code, &config, &files, &sidecar).await?;
+    let limits = apply_limits(&plugin, &descriptor, &sidecar)?;
     if let Some(running) = running.filter(|_| is_canary) {
-        canary::check(&running.descriptor, &descriptor, &guest.name)?;
-        guest.writes = guest.writes.for_canary();
+        canary::check(&running.descriptor, &descriptor, &plugin.name)?;
+        plugin.writes = plugin.writes.for_canary();
     }
 
     let mut crds = NewCrds::new(running);
@@ -209,11 +209,11 @@ pub(crate) async fn load(
     }
 
     let access = Arc::<Access>::default();
-    let health = Health::new(Arc::clone(&access), guest.environment.randomness.clone());
-    let indexer = start_indexer(&guest, &descriptor, &code, &config, &limits, &health);
-    let views = Views { access, indexer, writes: guest.writes.clone(), ..Views::default() };
+    let health = Health::new(Arc::clone(&access), plugin.environment.randomness.clone());
+    let indexer = start_indexer(&plugin, &descriptor, &code, &config, &limits, &health);
+    let views = Views { access, indexer, writes: plugin.writes.clone(), ..Views::default() };
     let grants = (&grants_writer, &*sidecar_grants);
-    let authorization = LoadAuthorization::new(&services, &guest, &sidecar, grants, running, &report);
+    let authorization = LoadAuthorization::new(&services, &plugin, &sidecar, grants, running, &report);
     // A canary has subscriptions of its own, because the running version goes on with its own.
     let reused = running.filter(|_| !is_canary);
     let prepared = prepare_watches(&authorization, &descriptor, reused, views, &report).await;
@@ -222,8 +222,8 @@ pub(crate) async fn load(
 
     let fence = Fence::default();
     let capabilities =
-        capabilities(&services, &guest, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
-    let host = GuestHost::new(guest, config, capabilities).observed(code.digest());
+        capabilities(&services, &plugin, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
+    let host = GuestHost::new(plugin, config, capabilities).observed(code.digest());
     let host = shadow::attach(&services.engine, host, &role, &files, &sidecar, &descriptor, &limits).await;
     let pool = InstancePool::new(code, host, limits.instance);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
@@ -256,17 +256,17 @@ pub(crate) async fn load(
 /// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
 /// requests of the descriptor are not granted in full.
 fn apply_limits(
-    guest: &GuestServices,
+    plugin: &PluginServices,
     descriptor: &Descriptor,
     sidecar: &Sidecar,
 ) -> Result<EffectiveLimits, LoadProblem> {
     let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
     for clipped in &limits.clipped {
-        guest.log.host(LogLevel::Warn, format_args!("{clipped}"), &[]);
+        plugin.log.host(LogLevel::Warn, format_args!("{clipped}"), &[]);
     }
     // Until the new version is installed, the indexes of two versions are held.
-    let index_values = guest.host_memory.used_by(HostMemoryKind::IndexValues);
-    guest.host_memory.raise_limit(limits.plugin.host_memory.saturating_add(index_values));
+    let index_values = plugin.host_memory.used_by(HostMemoryKind::IndexValues);
+    plugin.host_memory.raise_limit(limits.plugin.host_memory.saturating_add(index_values));
     Ok(limits)
 }
 
@@ -306,7 +306,7 @@ async fn apply_crds_and_wait(
 
 /// Starts the task that computes index values, if the descriptor has computed indexes.
 fn start_indexer(
-    guest: &GuestServices,
+    plugin: &PluginServices,
     descriptor: &Descriptor,
     code: &CompiledPlugin,
     config: &Arc<str>,
@@ -314,9 +314,9 @@ fn start_indexer(
     health: &Health,
 ) -> Option<Indexer> {
     descriptor.computed_indexes().next()?;
-    let host = GuestHost::for_describe(guest.clone(), Arc::clone(config)).observed(code.digest());
+    let host = GuestHost::for_describe(plugin.clone(), Arc::clone(config)).observed(code.digest());
     let instances = InstancePool::new(code.clone(), Arc::new(host), limits.instance.clone());
-    Some(Indexer::start(instances, guest.clone(), health.clone()))
+    Some(Indexer::start(instances, plugin.clone(), health.clone()))
 }
 
 /// Subscribes to the watches, waits until they are synced, and fills the computed indexes.
@@ -339,7 +339,7 @@ async fn prepare_watches(
 /// Creates what the version's guests may use when they reconcile or observe.
 fn capabilities(
     services: &LoadServices,
-    guest: &GuestServices,
+    plugin: &PluginServices,
     sidecar: &Sidecar,
     descriptor: &Descriptor,
     limits: &EffectiveLimits,
@@ -351,16 +351,16 @@ fn capabilities(
         Some(account) => services.server.acting_as(account),
         None => services.server.clone(),
     }
-    .with_warnings_in(guest.log.clone());
+    .with_warnings_in(plugin.log.clone());
     let client = LiveClient::new(
         server.clone(),
         services.discovery.clone(),
-        Grants::new(descriptor.writes.clone(), guest.current_grants.clone()),
-        Writer::new(server, services.discovery.clone(), fence.clone(), guest.clone()),
-        guest.name.to_shared(),
+        Grants::new(descriptor.writes.clone(), plugin.current_grants.clone()),
+        Writer::new(server, services.discovery.clone(), fence.clone(), plugin.clone()),
+        plugin.name.to_shared(),
     )
     .with_max_response_size(limits.instance.message_size);
-    let http_grants = HttpGrants::parse(&descriptor.http, guest.current_grants.clone())?;
+    let http_grants = HttpGrants::parse(&descriptor.http, plugin.current_grants.clone())?;
     let connector = Connector::new(services.tls.clone());
     let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access))
         .with_transport(services.http_transport.clone());

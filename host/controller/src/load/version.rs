@@ -212,7 +212,7 @@ impl Version {
     /// Instances of one of the plugin crate's test guests.
     #[cfg(test)]
     pub(crate) async fn test_pool(
-        guest: &crate::guest_host::GuestServices,
+        plugin: &crate::guest_host::PluginServices,
         file: &str,
         limits: pilothouse_plugin::InstanceLimits,
     ) -> InstancePool {
@@ -220,7 +220,7 @@ impl Version {
         let engine = pilothouse_plugin::Engine::new(pilothouse_plugin::EngineOptions::default());
         let engine = engine.expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
-        let host = crate::guest_host::GuestHost::for_describe(guest.clone(), "{}".into());
+        let host = crate::guest_host::GuestHost::for_describe(plugin.clone(), "{}".into());
         InstancePool::new(code, Arc::new(host), limits)
     }
 

@@ -21,7 +21,7 @@ use super::{PluginTask, handover, kind_changes};
 use crate::config::canary_share::CanaryShare;
 use crate::config::rollout_settings::format_duration;
 use crate::directory::PluginFiles;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::{Input, RecentErrors};
 use crate::load::version::Version;
 use crate::rollout::decision::{Counts, Decision};
@@ -49,29 +49,29 @@ pub(super) enum CanaryEvent {
 
 impl CanaryTask {
     /// Queues the keys of the notifications that were taken from a subscription, and returns the canary, which is about to end.
-    pub(super) fn finish(&mut self, guest: &GuestServices) -> Arc<Canary> {
-        self.dispatcher.finish_batch(guest);
+    pub(super) fn finish(&mut self, plugin: &PluginServices) -> Arc<Canary> {
+        self.dispatcher.finish_batch(plugin);
         Arc::clone(&self.canary)
     }
 
     /// Waits for the next event. Cancellation safe.
-    async fn next(&mut self, guest: &GuestServices) -> CanaryEvent {
+    async fn next(&mut self, plugin: &PluginServices) -> CanaryEvent {
         tokio::select! {
             biased;
             Ok(()) = self.health_changes.changed() => CanaryEvent::HealthChanged,
             Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
                 CanaryEvent::KindChanged(change)
             }
-            () = self.dispatcher.next(guest) => CanaryEvent::Dispatched,
+            () = self.dispatcher.next(plugin) => CanaryEvent::Dispatched,
         }
     }
 }
 
 /// Waits for the next event of the canary, for ever without one. Cancellation safe.
-pub(super) async fn next_event(canary: &mut Option<Box<CanaryTask>>, guest: &GuestServices) -> CanaryEvent {
+pub(super) async fn next_event(canary: &mut Option<Box<CanaryTask>>, plugin: &PluginServices) -> CanaryEvent {
     match canary {
         // Boxed, because the future of the plugin's task, which contains this one, exists for as long as the plugin.
-        Some(canary) => Box::pin(canary.next(guest)).await,
+        Some(canary) => Box::pin(canary.next(plugin)).await,
         None => std::future::pending().await,
     }
 }
@@ -86,12 +86,12 @@ impl PluginTask {
     ) {
         let Some(stable) = self.installed.clone() else { return };
         let version = Arc::<Version>::from(version);
-        let before = self.canary.take().map(|mut task| task.finish(&self.guest));
+        let before = self.canary.take().map(|mut task| task.finish(&self.plugin));
         // Keys that are still queued under former names of target watches have the same names for both versions.
         let renamed = stable.renamed_watches.lock().clone();
         *version.renamed_watches.lock() = renamed;
         if let Some(before) = &before {
-            handover::hand_over(&[&*stable, &*before.version], &stable, &self.guest);
+            handover::hand_over(&[&*stable, &*before.version], &stable, &self.plugin);
         }
         for route in &version.routes {
             // These objects are in the caches of both versions, so they are queued with the canary's keys, if at all.
@@ -99,34 +99,34 @@ impl PluginTask {
             version.views.confirm_own_writes(&route.watch, &initial);
         }
         let mut dispatcher = Dispatcher::default();
-        dispatcher.install(Arc::clone(&version), &self.guest);
+        dispatcher.install(Arc::clone(&version), &self.plugin);
         let canary = Arc::new(Canary {
             version: Arc::clone(&version),
             share: share.clone(),
-            recent_errors: RecentErrors::new(self.guest.environment.clock),
+            recent_errors: RecentErrors::new(self.plugin.environment.clock),
         });
         let was_included = |key: &ObjectKey| before.as_ref().is_some_and(|before| before.share.includes(key));
         self.requeue_moved(&stable, |key| share.includes(key) || was_included(key));
         {
             // Locked, so that an operator's pause or resume reaches the canary.
-            let paused = self.guest.paused.lock();
+            let paused = self.plugin.paused.lock();
             version.views.access.set_paused(*paused);
             self.running_status.set_canary(Some(&canary));
         }
         // From the next line on, workers may reconcile keys with the canary.
-        let counts_before = self.guest.metrics.canary_reconciles();
+        let counts_before = self.plugin.metrics.canary_reconciles();
         exclusive.set_canary(Some(Arc::clone(&canary)));
         *self.recovery.canary.lock() = Some(Arc::clone(&version));
         self.gate.send_replace(WorkGate::new(stable.health.clone(), Some(version.health.clone())));
         let mut kind_changes = JoinSet::new();
-        let (discovery, watched, guest) =
-            (self.services.discovery.clone(), Arc::clone(&version), self.guest.clone());
+        let (discovery, watched, plugin) =
+            (self.services.discovery.clone(), Arc::clone(&version), self.plugin.clone());
         kind_changes.spawn(async move {
             let wait = || -> BoxFuture<'static, String> {
                 let (discovery, watched) = (discovery.clone(), Arc::clone(&watched));
-                Box::pin(kind_changes::wait_for_change(discovery, watched, guest.clone()))
+                Box::pin(kind_changes::wait_for_change(discovery, watched, plugin.clone()))
             };
-            guest.restart("kinds", wait).await
+            plugin.restart("kinds", wait).await
         });
         let health_changes = version.health.changes();
         self.canary = Some(Box::new(CanaryTask { canary, dispatcher, health_changes, kind_changes }));
@@ -136,20 +136,20 @@ impl PluginTask {
     /// `counts` are the reconciles of earlier canaries.
     async fn record_canary(&mut self, version: &Version, share: CanaryShare, counts: Counts) {
         self.lifecycle.apply(&Input::Unchanged);
-        self.guest.metrics.loaded.inc();
+        self.plugin.metrics.loaded.inc();
         let known = known_version(version);
-        self.guest.log.state(
+        self.plugin.log.state(
             LogLevel::Info,
             format_args!("{known} runs as a canary: it reconciles the keys of {share}"),
         );
         let start = CanaryStart { version: known, share, probation: version.probation, counts };
-        if let Some(period) = self.guest.rollout.canary_began(start) {
+        if let Some(period) = self.plugin.rollout.canary_began(start) {
             let period = format_duration(period);
             let text =
                 format_args!("the canary is in probation for {period}; then it is promoted, unless it fails");
-            self.guest.log.state(LogLevel::Info, text);
+            self.plugin.log.state(LogLevel::Info, text);
         }
-        self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+        self.plugin.rollout.save(self.plugin.metrics.reconciles(), true).await;
         self.schedule_check();
     }
 
@@ -164,18 +164,18 @@ impl PluginTask {
         let (Some(stable), Some(task)) = (self.installed.clone(), &mut self.canary) else { return };
         let before = Arc::clone(&task.canary);
         let Some(share) = share else {
-            task.finish(&self.guest);
-            handover::hand_over(&[&*stable, &*before.version], &stable, &self.guest);
+            task.finish(&self.plugin);
+            handover::hand_over(&[&*stable, &*before.version], &stable, &self.plugin);
             self.requeue_moved(&stable, |key| before.share.includes(key));
             self.clear_canary();
-            self.guest.set_limits(&stable.plugin_limits);
+            self.plugin.set_limits(&stable.plugin_limits);
             exclusive.set_canary(None);
             self.gate.send_replace(WorkGate::new(stable.health.clone(), None));
             let known = known_version(&stable);
-            self.guest
+            self.plugin
                 .log
                 .state(LogLevel::Info, format_args!("the canary has ended: {known} reconciles all keys"));
-            self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+            self.plugin.rollout.save(self.plugin.metrics.reconciles(), true).await;
             // A load may have been cancelled for this.
             if let Some(files) = files {
                 self.start_loading(pending, files, &Input::Found);
@@ -191,8 +191,8 @@ impl PluginTask {
         self.running_status.set_canary(Some(&canary));
         self.requeue_moved(&stable, |key| before.share.includes(key) != share.includes(key));
         exclusive.set_canary(Some(canary));
-        self.guest.log.state(LogLevel::Info, format_args!("the canary reconciles the keys of {share} now"));
-        self.guest.rollout.set_share(share);
+        self.plugin.log.state(LogLevel::Info, format_args!("the canary reconciles the keys of {share} now"));
+        self.plugin.rollout.set_share(share);
     }
 
     /// Forgets the canary, which is retired by whoever holds the lock of the versions.
@@ -205,9 +205,9 @@ impl PluginTask {
     /// Queues the objects of the stable version's targets whose keys get another version, and makes their retries due.
     fn requeue_moved(&self, stable: &Version, is_moved: impl Fn(&ObjectKey) -> bool) {
         // A key may wait for a retry that the other version is responsible for.
-        self.guest.queue.reset_retries();
+        self.plugin.queue.reset_retries();
         if self.options.requeue_all {
-            dispatch::requeue(stable, &self.guest, Reason::Startup, is_moved);
+            dispatch::requeue(stable, &self.plugin, Reason::Startup, is_moved);
         }
     }
 
@@ -231,7 +231,7 @@ impl PluginTask {
             CanaryEvent::Dispatched => {}
             CanaryEvent::HealthChanged => {
                 if let Some(problem) = self.canary.as_ref().and_then(|task| task.canary.problem()) {
-                    self.guest.log.state(LogLevel::Warn, format_args!("the canary does no work: {problem}"));
+                    self.plugin.log.state(LogLevel::Warn, format_args!("the canary does no work: {problem}"));
                 }
                 self.check_canary(pending, files).await;
             }
@@ -254,7 +254,7 @@ impl PluginTask {
     }
 
     async fn judge_canary(&mut self, canary: &Canary, pending: &mut PendingVersion, files: PluginFiles) {
-        let (version, metrics) = (&canary.version, &self.guest.metrics);
+        let (version, metrics) = (&canary.version, &self.plugin.metrics);
         let sample = Sample {
             counts: metrics.canary_reconciles(),
             errors_in_a_row: canary.recent_errors.in_a_row(),
@@ -262,20 +262,22 @@ impl PluginTask {
             is_blocked: version.views.access.is_blocked(),
         };
         let known = known_version(version);
-        match self.guest.rollout.check_canary(&sample, metrics.reconciles()) {
+        match self.plugin.rollout.check_canary(&sample, metrics.reconciles()) {
             None | Some(Decision::Wait) => {}
             Some(Decision::Pass) => {
-                self.guest
+                self.plugin
                     .log
                     .state(LogLevel::Info, format_args!("the canary {known} has passed its probation"));
-                self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+                self.plugin.rollout.save(self.plugin.metrics.reconciles(), true).await;
                 // Nothing is decided about a canary whose file has changed since.
-                if self.guest.rollout.requested().is_some() {
+                if self.plugin.rollout.requested().is_some() {
                     self.start_loading(pending, files, &Input::Found);
                 }
             }
             Some(Decision::TakeBack(cause)) => {
-                self.guest.log.state(LogLevel::Warn, format_args!("taking the canary {known} back: {cause}"));
+                self.plugin
+                    .log
+                    .state(LogLevel::Warn, format_args!("taking the canary {known} back: {cause}"));
                 self.end_canary(pending).await;
             }
         }
@@ -284,14 +286,14 @@ impl PluginTask {
     /// Ends the canary that was taken back.
     pub(super) async fn end_canary(&mut self, pending: &mut PendingVersion) {
         if let (Some((reason, is_automatic)), Some(stable)) =
-            (self.guest.rollout.held_back_reason(), &self.installed)
+            (self.plugin.rollout.held_back_reason(), &self.installed)
         {
             self.report_rollback(&known_version(stable), &reason, is_automatic);
         }
         pending.cancel();
         pending.change_canary(None, Arc::clone(&self.running));
         // Before the canary has ended: a host that ends meanwhile must not begin it again.
-        self.guest.rollout.save(self.guest.metrics.reconciles(), true).await;
+        self.plugin.rollout.save(self.plugin.metrics.reconciles(), true).await;
     }
 }
 

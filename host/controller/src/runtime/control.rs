@@ -142,43 +142,43 @@ fn kept_versions(versions: &[String]) -> String {
 impl PluginStatusSource {
     /// Returns up to `limit` of the pending keys, without their errors.
     pub(crate) fn keys(&self, limit: usize) -> PluginKeys {
-        let snapshot = self.guest.queue.snapshot();
+        let snapshot = self.plugin.queue.snapshot();
         PluginKeys {
-            keys: self.guest.queue.list(limit).into_iter().map(QueuedKey::from).collect(),
+            keys: self.plugin.queue.list(limit).into_iter().map(QueuedKey::from).collect(),
             pending: snapshot.depth + snapshot.delayed + snapshot.processing,
         }
     }
 
     /// Queues a key at once, as if it had never failed. Returns the watch, which may be left out if the plugin has one target watch.
     pub(crate) fn requeue(&self, watch: Option<&str>, key: &str) -> Result<Arc<str>, ControlError> {
-        let not_running = || ControlError::NotRunning { plugin: self.guest.name.to_string() };
+        let not_running = || ControlError::NotRunning { plugin: self.plugin.name.to_string() };
         let version = self.running_status.version().ok_or_else(not_running)?;
         let watch = target_watch(&version.views, watch)?;
         let view =
             version.views.get(&watch).map_err(|error| ControlError::Watch { problem: error.to_string() })?;
         let item = Item { watch: Arc::clone(&watch), key: parse_key(key, &watch, view.resource.namespaced)? };
-        if view.object(&item.key).is_none() && !self.guest.queue.contains(&item) {
+        if view.object(&item.key).is_none() && !self.plugin.queue.contains(&item) {
             return Err(ControlError::UnknownKey { key: key.to_owned(), watch: watch.to_string() });
         }
-        self.guest
+        self.plugin
             .log
             .state(LogLevel::Info, format_args!("{key} of watch {watch:?} is queued by an operator"));
-        self.guest.queue.add_afresh(item);
+        self.plugin.queue.add_afresh(item);
         Ok(watch)
     }
 
     /// Queues each object of the target watches as a resync does.
     pub(crate) fn requeue_all(&self) {
         if let Some(version) = self.running_status.version() {
-            dispatch::requeue(&version, &self.guest, Reason::Resync, |_| true);
+            dispatch::requeue(&version, &self.plugin, Reason::Resync, |_| true);
         }
     }
 
     /// Runs another version, and returns its SHA-256 and number. Without the start of a digest, it is the newest version that is older than the
     /// running one; beside a canary, it is the running one, and the canary ends.
     pub(crate) fn roll_back(&self, digest: Option<&str>) -> Result<(String, String), ControlError> {
-        let plugin = self.guest.name.to_string();
-        let target = self.guest.rollout.request(digest).map_err(|problem| match problem {
+        let plugin = self.plugin.name.to_string();
+        let target = self.plugin.rollout.request(digest).map_err(|problem| match problem {
             NoTarget::NotRunning => ControlError::NotRunning { plugin },
             NoTarget::NoOlder => ControlError::NoOlderVersion { plugin },
             NoTarget::Runs => {
@@ -195,15 +195,15 @@ impl PluginStatusSource {
 
     /// Runs the canary alone, and returns its SHA-256 and number.
     pub(crate) fn promote(&self) -> Result<(String, String), ControlError> {
-        let no_canary = || ControlError::NoCanary { plugin: self.guest.name.to_string() };
-        let canary = self.guest.rollout.promote().ok_or_else(no_canary)?;
+        let no_canary = || ControlError::NoCanary { plugin: self.plugin.name.to_string() };
+        let canary = self.plugin.rollout.promote().ok_or_else(no_canary)?;
         Ok((canary.digest, canary.version))
     }
 
     /// Pauses or resumes the plugin, also for later versions. A paused plugin starts no reconcile and delivers nothing to its observer; its
     /// keys and changes wait.
     pub(crate) fn set_paused(&self, paused: bool) {
-        let mut current = self.guest.paused.lock();
+        let mut current = self.plugin.paused.lock();
         if *current == paused {
             return;
         }
@@ -217,7 +217,7 @@ impl PluginStatusSource {
         // A log line may wait for standard output, and the status and a swap wait for the lock.
         drop(current);
         let text = if paused { "paused by an operator; its keys wait" } else { "resumed by an operator" };
-        self.guest.log.state(LogLevel::Info, format_args!("{text}"));
+        self.plugin.log.state(LogLevel::Info, format_args!("{text}"));
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::handle::{RunningVersionStatus, watch_error};
 use crate::client::{apply_crds, missing_crd};
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::{Lifecycle, backoff};
 use crate::load::LoadServices;
 use crate::load::version::Version;
@@ -21,7 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) async fn restore(
     services: LoadServices,
     version: Arc<Version>,
-    guest: GuestServices,
+    plugin: PluginServices,
     running_status: Arc<RunningVersionStatus>,
     lifecycle: Lifecycle,
 ) {
@@ -29,7 +29,7 @@ pub(super) async fn restore(
     let mut failures = 0;
     loop {
         sleep(CHECK_INTERVAL).await;
-        guest.panics.inject_test_panic("CRDs");
+        plugin.panics.inject_test_panic("CRDs");
         // A failing API server is reported by the watches.
         let deleted = match watch_error(&running_status) {
             Some(_) => missing_crd(&services.server, crds).await.unwrap_or_default(),
@@ -43,7 +43,7 @@ pub(super) async fn restore(
             failures = 0;
             continue;
         };
-        let sidecar_grants = guest.current_grants.sidecar_grants();
+        let sidecar_grants = plugin.current_grants.sidecar_grants();
         let is_granted =
             sidecar_grants.is_some_and(|sidecar_grants| sidecar_grants.crds.unwrap_or(services.grant_crds));
         let problem = match is_granted {
@@ -53,14 +53,14 @@ pub(super) async fn restore(
             true => format!("the CRD {name} was deleted; it is being applied again"),
         };
         if running_status.set_crd_problem(Some(problem.clone())) {
-            guest.log.state(LogLevel::Warn, format_args!("{problem}"));
+            plugin.log.state(LogLevel::Warn, format_args!("{problem}"));
             lifecycle.warn("CRDDeleted", problem);
         }
         if !is_granted {
             continue;
         }
         if let Err(error) = apply_crds(&services.server, crds, &mut Vec::new()).await {
-            let delay = backoff::delay(failures, guest.environment.randomness.fraction());
+            let delay = backoff::delay(failures, plugin.environment.randomness.fraction());
             failures = failures.saturating_add(1);
             running_status.set_crd_problem(Some(format!(
                 "the CRD {name} was deleted, and could not be applied again: {error}"
@@ -83,10 +83,10 @@ mod tests {
     async fn a_deleted_crd_is_applied_again_although_the_task_panicked() {
         let api = pilothouse_apiserver::ApiServer::builder().build();
         let client = kube::Client::new(api.service(), "default");
-        let guest = GuestServices::for_test("crds", client.clone());
+        let plugin = PluginServices::for_test("crds", client.clone());
         let services = LoadServices { grant_crds: true, ..LoadServices::for_test(client) };
         let pool =
-            Version::test_pool(&guest, "index.wat", pilothouse_plugin::InstanceLimits::default()).await;
+            Version::test_pool(&plugin, "index.wat", pilothouse_plugin::InstanceLimits::default()).await;
         let mut version = Version::for_test(pool, Arc::default());
         version.descriptor.crds = vec![json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -109,16 +109,16 @@ mod tests {
         let subscription = Arc::new(subscription);
         let status = Arc::new(RunningVersionStatus::of_subscription("foos", &subscription));
         let lifecycle = Lifecycle::begin(
-            guest.name.clone(),
+            plugin.name.clone(),
             "default",
-            Arc::clone(&guest.metrics),
-            guest.events.clone(),
+            Arc::clone(&plugin.metrics),
+            plugin.events.clone(),
             Default::default(),
         );
-        guest.panics.arm("CRDs", 2);
+        plugin.panics.arm("CRDs", 2);
         let start = || -> BoxFuture<'static, ()> {
             let (services, version, status) = (services.clone(), Arc::clone(&version), Arc::clone(&status));
-            Box::pin(restore(services, version, guest.clone(), status, lifecycle.clone()))
+            Box::pin(restore(services, version, plugin.clone(), status, lifecycle.clone()))
         };
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.example.com";
         let is_applied = async {
@@ -128,9 +128,9 @@ mod tests {
         };
         tokio::select! {
             biased;
-            () = guest.restart("CRDs", start) => unreachable!("it never ends"),
+            () = plugin.restart("CRDs", start) => unreachable!("it never ends"),
             () = is_applied => {}
         }
-        assert_eq!(guest.metrics.task_panics.get(), 2);
+        assert_eq!(plugin.metrics.task_panics.get(), 2);
     }
 }

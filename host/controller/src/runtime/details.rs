@@ -82,12 +82,12 @@ impl PluginStatusSource {
             summary: version.map(|version| version.descriptor.summary.clone()).unwrap_or_default(),
             watches: views.map(|(name, view)| watch_details(name, view)).collect(),
             grants: self.grants(version),
-            slow_reconciles: self.guest.slow_reconciles.list(),
+            slow_reconciles: self.plugin.slow_reconciles.list(),
         }
     }
 
     fn grants(&self, version: Option<&Version>) -> Option<PluginGrants> {
-        let granted = self.guest.current_grants.sidecar_grants()?;
+        let granted = self.plugin.current_grants.sidecar_grants()?;
         let declared = version.into_iter().flat_map(|version| &version.descriptor.writes);
         Some(PluginGrants {
             service_account: granted.service_account.as_ref().map(ToString::to_string),

@@ -73,7 +73,7 @@ impl PluginStatusSource {
     pub(crate) fn facts(&self, watch: Option<&str>, key: &str) -> Result<CollectedFacts, ControlError> {
         let version = self.running_status.version();
         let situation = self.plugin_situation(version.as_deref());
-        let mut facts = CollectedFacts::new(self.guest.name.to_string(), watch, key, situation);
+        let mut facts = CollectedFacts::new(self.plugin.name.to_string(), watch, key, situation);
         if let Some(version) = version {
             self.add_key(&version, watch, key, &mut facts)?;
         }
@@ -126,9 +126,9 @@ impl PluginStatusSource {
         now.triggers = triggers(version, &item.watch);
         // The queue before the journal: a reconcile is recorded before its key is released, so a key that is not pending any more has its
         // last reconcile in the journal.
-        now.queue = self.guest.queue.status(&item).map(|status| self.queue_situation(&status));
+        now.queue = self.plugin.queue.status(&item).map(|status| self.queue_situation(&status));
         facts.then = self.journal_entries(version, &item);
-        now.hot_loop = self.guest.hot_loops.of(&item).map(|(text, delay)| HotLoopSituation {
+        now.hot_loop = self.plugin.hot_loops.of(&item).map(|(text, delay)| HotLoopSituation {
             text,
             milliseconds: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
         });
@@ -157,7 +157,7 @@ impl PluginStatusSource {
     }
 
     fn queue_situation(&self, status: &KeyStatus<Item>) -> QueueSituation {
-        let (open_writes, held_by_writes) = self.guest.queue.in_flight().of(&status.key);
+        let (open_writes, held_by_writes) = self.plugin.queue.in_flight().of(&status.key);
         let (state, time) = match status.state {
             KeyState::Processing(time) => (KeyStateName::Processing, time),
             KeyState::Ready(time) => (KeyStateName::Ready, time),
@@ -189,7 +189,7 @@ impl PluginStatusSource {
                     queued: is_queued,
                 },
                 Record::Reconcile(reconcile) => {
-                    reconcile_entry(reconcile, self.guest.tracer.exported(reconcile.trace))
+                    reconcile_entry(reconcile, self.plugin.tracer.exported(reconcile.trace))
                 }
                 Record::Write(WriteRecord { verb, code, version, is_own_key }) => EntryDetail::Write {
                     verb: verb_name(verb).to_owned(),
@@ -200,7 +200,7 @@ impl PluginStatusSource {
             };
             JournalEntry { time: rfc_3339(time), what }
         };
-        self.guest.journal.records(&item.watch, &item.key).into_iter().map(entry).collect()
+        self.plugin.journal.records(&item.watch, &item.key).into_iter().map(entry).collect()
     }
 }
 

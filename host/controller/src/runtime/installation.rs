@@ -22,18 +22,18 @@ impl PluginTask {
     pub(super) async fn swap(&mut self, version: Box<Version>, exclusive: ExclusiveVersion) {
         let version = Arc::<Version>::from(version);
         // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
-        self.guest.recent_errors.forget();
-        self.guest.log.end_version();
-        self.guest.queue.reset_retries();
+        self.plugin.recent_errors.forget();
+        self.plugin.log.end_version();
+        self.plugin.queue.reset_retries();
         let previous_backs_off =
             self.installed.as_ref().is_some_and(|previous| previous.health.backing_off().is_some());
         self.install(Arc::clone(&version), exclusive).await;
-        self.guest.metrics.loaded.inc();
+        self.plugin.metrics.loaded.inc();
         self.lifecycle
             .apply(&Input::Installed { version: &version.descriptor.version, digest: &version.digest });
         let (number, generation) = (&version.descriptor.version, self.lifecycle.generation());
         let watching = version.watch_list();
-        self.guest.log.state(
+        self.plugin.log.state(
             LogLevel::Info,
             format_args!("running version {number:?}, generation {generation}; watches {watching}"),
         );
@@ -46,21 +46,21 @@ impl PluginTask {
     pub(super) async fn install(&mut self, version: Arc<Version>, exclusive: ExclusiveVersion) {
         // The observer is in no call while the write lock is held.
         self.observer.shutdown().await;
-        self.guest.set_limits(&version.plugin_limits);
-        self.dispatcher.install(Arc::clone(&version), &self.guest);
-        let canary = self.canary.as_mut().map(|task| task.finish(&self.guest));
+        self.plugin.set_limits(&version.plugin_limits);
+        self.dispatcher.install(Arc::clone(&version), &self.plugin);
+        let canary = self.canary.as_mut().map(|task| task.finish(&self.plugin));
         self.clear_canary();
         if let Some(old) = &self.installed {
             let running = std::iter::once(old).chain(canary.as_ref().map(|canary| &canary.version));
             let running: Vec<&Version> = running.map(|version| &**version).collect();
-            handover::hand_over(&running, &version, &self.guest);
+            handover::hand_over(&running, &version, &self.plugin);
         }
         if self.options.requeue_all && self.installed.is_some() {
-            dispatch::requeue(&version, &self.guest, Reason::Startup, |_| true);
+            dispatch::requeue(&version, &self.plugin, Reason::Startup, |_| true);
         }
         {
             // Locked, so that an operator's pause or resume reaches the version that runs afterwards.
-            let paused = self.guest.paused.lock();
+            let paused = self.plugin.paused.lock();
             version.views.access.set_paused(*paused);
             self.running_status.set_version(&version);
         }
@@ -71,47 +71,47 @@ impl PluginTask {
         self.access_changes = version.views.access.changes();
         self.gate.send_replace(WorkGate::new(version.health.clone(), None));
         self.resize_workers(version.workers);
-        self.guest.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
+        self.plugin.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         if !version.observer_subscriptions.is_empty() {
-            let (running, guest, history) =
-                (Arc::clone(&self.running), self.guest.clone(), self.recovery.history.clone());
+            let (running, plugin, history) =
+                (Arc::clone(&self.running), self.plugin.clone(), self.recovery.history.clone());
             let version = Arc::clone(&version);
             self.observer.spawn(async move {
                 let observe = || -> BoxFuture<'static, ()> {
                     let (running, version) = (Arc::clone(&running), Arc::clone(&version));
-                    Box::pin(observer::observe(running, version, guest.clone(), history.clone()))
+                    Box::pin(observer::observe(running, version, plugin.clone(), history.clone()))
                 };
-                guest.restart("observer", observe).await;
+                plugin.restart("observer", observe).await;
             });
         } else {
             self.recovery.history.clear();
         }
         self.kind_changes.abort_all();
-        let (discovery, watched, guest) =
-            (self.services.discovery.clone(), Arc::clone(&version), self.guest.clone());
+        let (discovery, watched, plugin) =
+            (self.services.discovery.clone(), Arc::clone(&version), self.plugin.clone());
         self.kind_changes.spawn(async move {
             let wait = || -> BoxFuture<'static, String> {
                 Box::pin(kind_changes::wait_for_change(
                     discovery.clone(),
                     Arc::clone(&watched),
-                    guest.clone(),
+                    plugin.clone(),
                 ))
             };
-            guest.restart("kinds", wait).await
+            plugin.restart("kinds", wait).await
         });
         self.crds.abort_all();
         if !version.descriptor.crds.is_empty() {
             let (services, running_status) = (self.services.clone(), Arc::clone(&self.running_status));
-            let (version, lifecycle, guest) =
-                (Arc::clone(&version), self.lifecycle.clone(), self.guest.clone());
+            let (version, lifecycle, plugin) =
+                (Arc::clone(&version), self.lifecycle.clone(), self.plugin.clone());
             self.crds.spawn(async move {
                 let restore = || -> BoxFuture<'static, ()> {
                     let (services, lifecycle) = (services.clone(), lifecycle.clone());
                     let (version, running_status) = (Arc::clone(&version), Arc::clone(&running_status));
-                    let guest = guest.clone();
-                    Box::pin(deleted_crds::restore(services, version, guest, running_status, lifecycle))
+                    let plugin = plugin.clone();
+                    Box::pin(deleted_crds::restore(services, version, plugin, running_status, lifecycle))
                 };
-                guest.restart("CRDs", restore).await;
+                plugin.restart("CRDs", restore).await;
             });
         }
     }
@@ -124,7 +124,7 @@ impl PluginTask {
             return;
         }
         self.lifecycle.apply(&Input::Resumed);
-        let log = &self.guest.log;
+        let log = &self.plugin.log;
         match version.health.backing_off() {
             Some(backing_off) => {
                 let wait = backing_off.until.saturating_duration_since(Instant::now());
@@ -147,9 +147,10 @@ impl PluginTask {
 
     /// Sets the number of workers. Surplus ones end once they are done with their current key.
     pub(super) fn resize_workers(&mut self, desired: usize) {
-        let (running, gate, guest) = (&self.running, &self.gate, &self.guest);
-        self.workers
-            .resize(desired, |slot| worker::work(slot, Arc::clone(running), gate.subscribe(), guest.clone()));
+        let (running, gate, plugin) = (&self.running, &self.gate, &self.plugin);
+        self.workers.resize(desired, |slot| {
+            worker::work(slot, Arc::clone(running), gate.subscribe(), plugin.clone())
+        });
     }
 
     pub(super) fn drop_idle_instances(&self) {
@@ -157,7 +158,7 @@ impl PluginTask {
         for version in self.installed.iter().chain(canary).filter(|version| !version.descriptor.stateful) {
             let dropped = version.pool.drop_idle(IDLE_TIMEOUT);
             if dropped > 0 {
-                tracing::debug!(plugin = %self.guest.name, dropped, "idle instances dropped");
+                tracing::debug!(plugin = %self.plugin.name, dropped, "idle instances dropped");
             }
         }
     }
@@ -173,7 +174,7 @@ impl PluginTask {
             let seconds = DRAIN_TIMEOUT.as_secs();
             let text =
                 format_args!("still reconciling {seconds} s after it should have stopped; it is cut off");
-            self.guest.log.state(LogLevel::Warn, text);
+            self.plugin.log.state(LogLevel::Warn, text);
         }
         self.recovery.version.lock().take();
         if let Some(task) = &self.canary {
@@ -196,12 +197,12 @@ impl PluginTask {
     pub(super) async fn stop(&mut self, reason: &str) {
         self.uninstall().await;
         if reason != SHUTDOWN_REASON {
-            self.guest.rollout.remove_record().await;
+            self.plugin.rollout.remove_record().await;
         }
-        self.guest.queue.shutdown();
-        self.guest.release();
+        self.plugin.queue.shutdown();
+        self.plugin.release();
         self.lifecycle.apply(&Input::Stopped { why: reason, with_host: reason == SHUTDOWN_REASON });
-        self.guest.log.end_version();
-        self.guest.log.state(LogLevel::Info, format_args!("stopped: {reason}"));
+        self.plugin.log.end_version();
+        self.plugin.log.state(LogLevel::Info, format_args!("stopped: {reason}"));
     }
 }

@@ -9,7 +9,7 @@ use pilothouse_model::ResourceType;
 use tokio::time::sleep;
 
 use crate::client::{Discovery, Freshness};
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::load::type_of;
 use crate::load::version::{Version, WatchRoute};
 
@@ -21,7 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) async fn wait_for_change(
     discovery: Discovery,
     version: Arc<Version>,
-    guest: GuestServices,
+    plugin: PluginServices,
 ) -> String {
     {
         let mut compared = version.compared_kinds.lock();
@@ -31,7 +31,7 @@ pub(super) async fn wait_for_change(
     }
     loop {
         sleep(CHECK_INTERVAL).await;
-        guest.panics.inject_test_panic("kinds");
+        plugin.panics.inject_test_panic("kinds");
         for (position, route) in version.routes.iter().enumerate() {
             let status = status(route);
             let is_missing = status.error.as_ref().is_some_and(|error| error.kind == FailureKind::NotFound);
@@ -146,25 +146,25 @@ mod tests {
         while watches.load(Ordering::Relaxed) == 0 || subscription.status().watch_requests == 0 {
             tokio::task::yield_now().await;
         }
-        let guest = GuestServices::for_test("kinds", client.clone());
-        let pool = Version::test_pool(&guest, "done.wat", InstanceLimits::default()).await;
+        let plugin = PluginServices::for_test("kinds", client.clone());
+        let pool = Version::test_pool(&plugin, "done.wat", InstanceLimits::default()).await;
         let mut views = Views::default();
-        views.by_name.insert("maps".into(), Box::new(view(&guest)));
+        views.by_name.insert("maps".into(), Box::new(view(&plugin)));
         let mut version = Version::for_test(pool, Arc::new(views));
         let subscribed = WatchSubscription::new(key, None, subscription);
         let watch = "maps".into();
         version.routes.push(WatchRoute { watch, subscribed, trigger: None, _delivery_hold: None });
         let (version, discovery) = (Arc::new(version), Discovery::new(ApiClient::new(client)));
         let start = || -> BoxFuture<'static, String> {
-            Box::pin(wait_for_change(discovery.clone(), Arc::clone(&version), guest.clone()))
+            Box::pin(wait_for_change(discovery.clone(), Arc::clone(&version), plugin.clone()))
         };
-        let mut waiting = Box::pin(guest.restart("kinds", start));
+        let mut waiting = Box::pin(plugin.restart("kinds", start));
         assert!(waiting.as_mut().now_or_never().is_none(), "nothing has changed");
-        guest.panics.arm("kinds", 1);
+        plugin.panics.arm("kinds", 1);
         change.cancel();
         // The informer requests the watch again once. Nothing else tells the task about the change after its panic.
         let changed = timeout(Duration::from_mins(1), waiting).await.expect("the change is noticed");
         assert!(changed.starts_with("watch \"maps\": its kind is served as "), "{changed}");
-        assert_eq!((guest.metrics.task_panics.get(), watches.load(Ordering::Relaxed)), (1, 2));
+        assert_eq!((plugin.metrics.task_panics.get(), watches.load(Ordering::Relaxed)), (1, 2));
     }
 }

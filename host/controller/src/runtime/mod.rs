@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access;
 use crate::directory::PluginFiles;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::version::{Role, Version};
 use crate::load::{LoadOutcome, LoadProblem, LoadServices, Report, load};
@@ -81,7 +81,7 @@ pub(crate) struct ReloadOptions {
 
 /// The state of a plugin's task.
 struct PluginTask {
-    guest: GuestServices,
+    plugin: PluginServices,
     services: LoadServices,
     options: ReloadOptions,
     lifecycle: Lifecycle,
@@ -127,7 +127,7 @@ struct RecoveryState {
 
 impl PluginTask {
     fn new(
-        guest: GuestServices,
+        plugin: PluginServices,
         lifecycle: Lifecycle,
         services: LoadServices,
         options: ReloadOptions,
@@ -136,7 +136,7 @@ impl PluginTask {
     ) -> Self {
         let health = Health::default();
         Self {
-            guest,
+            plugin,
             services,
             options,
             lifecycle,
@@ -160,7 +160,7 @@ impl PluginTask {
     async fn run(&mut self, mut desired_files: watch::Receiver<DesiredFiles>, shutdown: CancellationToken) {
         let mut pending = PendingVersion::default();
         let mut last_files: DesiredFiles = None;
-        self.guest.rollout.restore().await;
+        self.plugin.rollout.restore().await;
         let abandoned = self.recovery.canary.lock().take();
         if let Some(canary) = abandoned {
             canary.retire();
@@ -182,11 +182,11 @@ impl PluginTask {
                     return Box::pin(self.stop(SHUTDOWN_REASON)).await;
                 }
                 changed = desired_files.changed() => {
-                    self.guest.panics.inject_test_panic("plugin");
+                    self.plugin.panics.inject_test_panic("plugin");
                     pending.cancel();
                     let files = desired_files.borrow_and_update().clone();
                     if files.as_ref().is_some_and(|files| files.has_other_code_than(last_files.as_ref())) {
-                        self.guest.rollout.file_changed();
+                        self.plugin.rollout.file_changed();
                     }
                     last_files.clone_from(&files);
                     match files {
@@ -209,7 +209,7 @@ impl PluginTask {
                     LoadEvent::DispatchPauseChanged => {}
                     LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Retry),
                 },
-                () = self.guest.rollout.wait_until_requested() => {
+                () = self.plugin.rollout.wait_until_requested() => {
                     Box::pin(self.load_chosen_version(&mut pending, last_files.clone())).await;
                 }
                 () = rollout::wait_until(self.next_check) => {
@@ -227,14 +227,14 @@ impl PluginTask {
                         self.reload_for_changed_kind(&mut pending, files, version, &change);
                     }
                 }
-                () = self.dispatcher.next(&self.guest), if !pending.pauses_dispatch() => {}
-                event = canary::next_event(&mut self.canary, &self.guest), if self.canary.is_some() => {
+                () = self.dispatcher.next(&self.plugin), if !pending.pauses_dispatch() => {}
+                event = canary::next_event(&mut self.canary, &self.plugin), if self.canary.is_some() => {
                     Box::pin(self.handle_canary(event, &mut pending, last_files.clone())).await;
                 }
                 _ = housekeeping.tick() => {
                     self.drop_idle_instances();
                     self.lifecycle.report_long_wait();
-                    self.guest.log.flush_reports();
+                    self.plugin.log.flush_reports();
                 }
             }
         }
@@ -249,7 +249,7 @@ impl PluginTask {
         change: &str,
     ) {
         let Some(files) = files else { return };
-        self.guest.log.state(LogLevel::Warn, format_args!("reloading: {change}"));
+        self.plugin.log.state(LogLevel::Warn, format_args!("reloading: {change}"));
         version.must_reload.store(true, Ordering::Relaxed);
         pending.cancel();
         self.start_loading(pending, files, &Input::Found);
@@ -258,11 +258,11 @@ impl PluginTask {
     /// Loads the files. A canary that was taken back ends before that, so that it does not outlive a load that fails or waits.
     fn start_loading(&self, pending: &mut PendingVersion, files: PluginFiles, cause: &Input<'_>) {
         self.lifecycle.apply(cause);
-        if self.canary.is_some() && !self.guest.rollout.has_canary() {
+        if self.canary.is_some() && !self.plugin.rollout.has_canary() {
             return pending.change_canary(None, Arc::clone(&self.running));
         }
         let (lifecycle, log, load_number) =
-            (self.lifecycle.clone(), self.guest.log.clone(), self.lifecycle.load());
+            (self.lifecycle.clone(), self.plugin.log.clone(), self.lifecycle.load());
         let running_status = Arc::clone(&self.running_status);
         let report: Report = Arc::new(move |step| {
             let before = lifecycle.error();
@@ -273,13 +273,13 @@ impl PluginTask {
                 log.state(LogLevel::Info, format_args!("waiting: {waiting_for}"));
             }
         });
-        let (services, guest) = (self.services.clone(), self.guest.clone());
+        let (services, plugin) = (self.services.clone(), self.plugin.clone());
         // Here and not in the load task, which may run for a moment longer after it was aborted.
-        let grants_writer = guest.current_grants.begin_load();
+        let grants_writer = plugin.current_grants.begin_load();
         let canary = self.canary.as_ref().map(|task| Arc::clone(&task.canary.version));
         let (running, loaded) = (self.installed.clone(), files.clone());
         let task: LoadTask =
-            tokio::spawn(load(services, guest, grants_writer, loaded, running, canary, report));
+            tokio::spawn(load(services, plugin, grants_writer, loaded, running, canary, report));
         pending.load(files, task);
     }
 
@@ -290,7 +290,7 @@ impl PluginTask {
         files: PluginFiles,
         outcome: Result<LoadOutcome, LoadProblem>,
     ) {
-        let log = self.guest.log.clone();
+        let log = self.plugin.log.clone();
         match outcome {
             Ok(LoadOutcome::Version(version)) => {
                 pending.swap(Swap::new(files, *version, Arc::clone(&self.running)));
@@ -306,24 +306,24 @@ impl PluginTask {
                 self.lifecycle.apply(&Input::Stopped { why, with_host: false });
             }
             Err(problem) => {
-                self.guest.metrics.refused.inc();
+                self.plugin.metrics.refused.inc();
                 if let Some(installed) = self.installed.as_ref().filter(|_| self.canary.is_none()) {
                     // The limit was raised for the version that failed to load. With a canary, it stays raised.
-                    self.guest.host_memory.set_limit(installed.plugin_limits.host_memory);
+                    self.plugin.host_memory.set_limit(installed.plugin_limits.host_memory);
                 }
                 let stays =
                     if self.installed.is_some() { "; the running version stays installed" } else { "" };
-                let text = match self.guest.rollout.requested() {
+                let text = match self.plugin.rollout.requested() {
                     Some(version) => format!("{version} cannot run again: {problem}"),
                     None => problem.to_string(),
                 };
                 if problem.is_transient() {
-                    let wait = pending.schedule_retry(files, self.guest.environment.randomness.fraction());
+                    let wait = pending.schedule_retry(files, self.plugin.environment.randomness.fraction());
                     self.lifecycle.apply(&Input::Postponed { problem: &text, wait });
                     let again = format_args!("tried again in {wait:.1?}{stays}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
                 } else {
-                    self.guest.rollout.give_up();
+                    self.plugin.rollout.give_up();
                     self.lifecycle.apply(&Input::Refused { problem: &text });
                     log.state(LogLevel::Error, format_args!("not loaded{stays}: {text}"));
                 }
@@ -339,7 +339,7 @@ impl PluginTask {
         pending: &mut PendingVersion,
         files: DesiredFiles,
     ) {
-        if self.guest.rollout.is_held_back(&version.digest) {
+        if self.plugin.rollout.is_held_back(&version.digest) {
             // An operator has taken it back while it was loaded. The load of what is to run instead follows.
             return;
         }

@@ -29,13 +29,13 @@ pub(super) async fn wait_until(time: Option<Instant>) {
 impl PluginTask {
     /// Records that the version runs, and keeps the code of the one before.
     pub(super) async fn record_installation(&mut self, version: &Version, previous_backs_off: bool) {
-        let rollout = self.guest.rollout.clone();
+        let rollout = self.plugin.rollout.clone();
         let size = version.pool.code().size();
         let installation = Installation {
             version: KnownVersion::new(&version.digest, size, &version.descriptor.version),
             file_digest: version.file_digest.clone(),
             probation: version.probation,
-            counts: self.guest.metrics.reconciles(),
+            counts: self.plugin.metrics.reconciles(),
             previous_backs_off,
             awaits_canary: version.role == Role::BesideCanary,
         };
@@ -48,14 +48,14 @@ impl PluginTask {
             let period = format_duration(period);
             let text =
                 format_args!("in probation for {period}; if it fails meanwhile, {previous} runs again");
-            self.guest.log.state(LogLevel::Info, text);
+            self.plugin.log.state(LogLevel::Info, text);
         }
-        rollout.save(self.guest.metrics.reconciles(), true).await;
+        rollout.save(self.plugin.metrics.reconciles(), true).await;
         self.schedule_check();
     }
 
     pub(super) fn report_rollback(&self, version: &KnownVersion, reason: &str, is_automatic: bool) {
-        let metrics = &self.guest.metrics;
+        let metrics = &self.plugin.metrics;
         if is_automatic {
             metrics.taken_back.inc();
             let note = format!("The newest version was taken back, and {version} runs again: {reason}");
@@ -66,12 +66,12 @@ impl PluginTask {
         let text = format_args!(
             "{version} runs in place of the file's: {reason}; that one is not loaded again until the file changes"
         );
-        self.guest.log.state(LogLevel::Warn, text);
+        self.plugin.log.state(LogLevel::Warn, text);
     }
 
     /// Keeps the code of the versions that do not run. Returns whether the running version's probation can continue.
     async fn keep_older_versions(&mut self) -> bool {
-        let rollout = &self.guest.rollout;
+        let rollout = &self.plugin.rollout;
         let mut has_way_back = true;
         for version in rollout.unkept() {
             let kept = match version.sum() {
@@ -83,10 +83,10 @@ impl PluginTask {
                 Err(error) if rollout.forget(&version) => {
                     has_way_back = false;
                     let text = format_args!("there is no probation, because {version} is not kept: {error}");
-                    self.guest.log.state(LogLevel::Warn, text);
+                    self.plugin.log.state(LogLevel::Warn, text);
                 }
                 Err(error) => {
-                    tracing::debug!(plugin = %self.guest.name, "{version} is not kept: {error}");
+                    tracing::debug!(plugin = %self.plugin.name, "{version} is not kept: {error}");
                 }
             }
         }
@@ -95,7 +95,7 @@ impl PluginTask {
 
     /// Schedules the next check of a version in probation.
     pub(super) fn schedule_check(&mut self) {
-        let rollout = &self.guest.rollout;
+        let rollout = &self.plugin.rollout;
         let is_in_probation = (self.installed.is_some() && rollout.is_in_probation())
             || (self.canary.is_some() && rollout.has_canary_in_probation());
         self.next_check = is_in_probation.then(|| Instant::now() + CHECK_INTERVAL);
@@ -118,23 +118,23 @@ impl PluginTask {
             return self.schedule_check();
         }
         let sample = Sample {
-            counts: self.guest.metrics.reconciles(),
-            errors_in_a_row: self.guest.recent_errors.in_a_row(),
+            counts: self.plugin.metrics.reconciles(),
+            errors_in_a_row: self.plugin.recent_errors.in_a_row(),
             is_backing_off: version.health.backing_off().is_some(),
             is_blocked: version.views.access.is_blocked(),
         };
-        match self.guest.rollout.check(&sample) {
+        match self.plugin.rollout.check(&sample) {
             None | Some(Decision::Wait) => {}
             Some(Decision::Pass) => {
-                self.guest
+                self.plugin
                     .log
                     .state(LogLevel::Info, format_args!("the probation is over; the version stays"));
-                self.guest.rollout.save(sample.counts, true).await;
+                self.plugin.rollout.save(sample.counts, true).await;
             }
             Some(Decision::TakeBack(cause)) => {
                 let (number, digest) = (&version.descriptor.version, &version.digest);
                 let version = KnownVersion::new(digest, version.pool.code().size(), number);
-                self.guest.log.state(LogLevel::Warn, format_args!("taking {version} back: {cause}"));
+                self.plugin.log.state(LogLevel::Warn, format_args!("taking {version} back: {cause}"));
                 self.start_loading(pending, files, &Input::Found);
             }
         }
@@ -148,11 +148,11 @@ impl PluginTask {
         files: Option<PluginFiles>,
     ) {
         let Some(files) = files else { return };
-        match self.guest.rollout.requested() {
+        match self.plugin.rollout.requested() {
             Some(version) => {
-                self.guest.log.state(LogLevel::Info, format_args!("an operator chose {version}"));
+                self.plugin.log.state(LogLevel::Info, format_args!("an operator chose {version}"));
             }
-            None if self.canary.is_some() && !self.guest.rollout.has_canary() => {
+            None if self.canary.is_some() && !self.plugin.rollout.has_canary() => {
                 return self.end_canary(pending).await;
             }
             // The canary that was taken back is still being loaded.
@@ -165,6 +165,6 @@ impl PluginTask {
     /// Records that no version runs any more.
     pub(super) async fn record_end(&mut self) {
         self.next_check = None;
-        self.guest.rollout.save(self.guest.metrics.reconciles(), false).await;
+        self.plugin.rollout.save(self.plugin.metrics.reconciles(), false).await;
     }
 }

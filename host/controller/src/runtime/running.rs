@@ -8,7 +8,7 @@ use pilothouse_model::ObjectKey;
 use tokio::sync::RwLock;
 
 use crate::config::canary_share::CanaryShare;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::RecentErrors;
 use crate::load::version::Version;
 
@@ -63,14 +63,14 @@ impl<'a> ChosenVersion<'a> {
     }
 
     /// Returns where the version's failed calls are recorded.
-    pub(super) fn recent_errors(&self, guest: &'a GuestServices) -> &'a RecentErrors {
-        self.canary.map_or(&guest.recent_errors, |canary| &canary.recent_errors)
+    pub(super) fn recent_errors(&self, plugin: &'a PluginServices) -> &'a RecentErrors {
+        self.canary.map_or(&plugin.recent_errors, |canary| &canary.recent_errors)
     }
 
     /// Counts a reconcile of a canary. Those of all versions are counted elsewhere.
-    pub(super) fn count(&self, guest: &GuestServices, is_error: bool) {
+    pub(super) fn count(&self, plugin: &PluginServices, is_error: bool) {
         if self.is_canary() {
-            let metrics = &guest.metrics;
+            let metrics = &plugin.metrics;
             if is_error {
                 metrics.canary_failed.inc()
             } else {
@@ -101,16 +101,16 @@ mod tests {
     use crate::runtime::queue::Item;
     use crate::runtime::swap::ExclusiveVersion;
 
-    fn guest() -> GuestServices {
+    fn plugin() -> PluginServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
-        GuestServices::for_test("divided", kube::Client::new(service, "n"))
+        PluginServices::for_test("divided", kube::Client::new(service, "n"))
     }
 
     /// A plugin with workers that the test moves step by step. Versions are told apart by their addresses.
     struct Plugin {
-        guest: GuestServices,
+        plugin: PluginServices,
         pool: InstancePool,
         running: RunningVersion,
         /// The keys that workers reconcile, each with its version and the lock that the worker holds.
@@ -175,7 +175,7 @@ mod tests {
     fn pool() -> InstancePool {
         static POOL: OnceLock<InstancePool> = OnceLock::new();
         let compile = || {
-            let pool = async { Version::test_pool(&guest(), "done.wat", InstanceLimits::default()).await };
+            let pool = async { Version::test_pool(&plugin(), "done.wat", InstanceLimits::default()).await };
             tokio::runtime::Runtime::new().expect("a runtime").block_on(pool)
         };
         POOL.get_or_init(compile).clone()
@@ -183,10 +183,10 @@ mod tests {
 
     impl Plugin {
         fn new(pool: InstancePool) -> Self {
-            let guest = guest();
+            let plugin = plugin();
             let version = Arc::new(Version::for_test(pool.clone(), Arc::default()));
             let running = Arc::new(RwLock::new(version.into()));
-            Self { guest, pool, running, working: Vec::new(), last: HashMap::default() }
+            Self { plugin, pool, running, working: Vec::new(), last: HashMap::default() }
         }
 
         fn version(&self) -> Arc<Version> {
@@ -194,12 +194,12 @@ mod tests {
         }
 
         fn change(&self, key: ObjectKey) {
-            self.guest.queue.add(Item { watch: "maps".into(), key }, Reason::Updated, Priority::Normal);
+            self.plugin.queue.add(Item { watch: "maps".into(), key }, Reason::Updated, Priority::Normal);
         }
 
         /// A worker takes a key, and chooses its version as a worker does. Returns whether there was one.
         fn take(&mut self) -> bool {
-            let Some(Some((held, _))) = self.guest.queue.get().now_or_never() else { return false };
+            let Some(Some((held, _))) = self.plugin.queue.get().now_or_never() else { return false };
             let running = Arc::clone(&self.running).try_read_owned().expect("no change is under way");
             let chosen = running.of(&held.key().key).expect("a version runs");
             let version = Arc::as_ptr(chosen.version).addr();
@@ -271,7 +271,7 @@ mod tests {
                 for key in &changed {
                     assert!(plugin.last.contains_key(key), "{key} is lost");
                 }
-                let queue = plugin.guest.queue.snapshot();
+                let queue = plugin.plugin.queue.snapshot();
                 assert_eq!(queue.depth + queue.delayed + queue.processing, 0);
             });
         }
@@ -279,7 +279,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_changes_its_version_with_the_share() {
-        let pool = Version::test_pool(&guest(), "done.wat", InstanceLimits::default()).await;
+        let pool = Version::test_pool(&plugin(), "done.wat", InstanceLimits::default()).await;
         let mut plugin = Plugin::new(pool);
         let key = ObjectKey::new("shop", "a");
         let mut at = async |share: Option<CanaryShare>| {

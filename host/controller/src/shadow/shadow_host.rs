@@ -363,7 +363,7 @@ mod tests {
 
     use super::super::script::Comparison;
     use super::*;
-    use crate::guest_host::{GuestHost, GuestServices};
+    use crate::guest_host::{GuestHost, PluginServices};
 
     const MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}"#;
 
@@ -416,7 +416,7 @@ mod tests {
     #[tokio::test]
     async fn a_shadow_does_not_use_up_the_memory_of_the_running_version() {
         let server = pilothouse_apiserver::ApiServer::builder().build();
-        let services = GuestServices::for_test("p", kube::Client::new(server.service(), "default"));
+        let services = PluginServices::for_test("p", kube::Client::new(server.service(), "default"));
         let account = services.host_memory.clone();
         let host = ShadowHost::new(Arc::new(GuestHost::for_describe(services, "{}".into())));
         let limit = account.limit();

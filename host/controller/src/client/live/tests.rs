@@ -8,7 +8,7 @@ use super::*;
 use crate::client::fence::Fence;
 use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::Sidecar;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 
 /// A client that may write everything, and the requests that its server receives.
 fn fixture() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
@@ -34,7 +34,7 @@ fn fixture() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
         async move { Ok::<_, std::convert::Infallible>(response.expect("a response")) }
     });
     let client = kube::Client::new(service, "default");
-    let (server, guest) = (ApiClient::new(client.clone()), GuestServices::for_test("live", client));
+    let (server, plugin) = (ApiClient::new(client.clone()), PluginServices::for_test("live", client));
     let everything = crate::config::descriptor::Rule {
         api_groups: vec!["*".into()],
         resources: vec!["*".into()],
@@ -43,7 +43,7 @@ fn fixture() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
     };
     let grants = Grants::new(vec![everything], CurrentGrants::granting_writes(None));
     let discovery = Discovery::new(server.clone());
-    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
+    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), plugin);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
     (client, got)
 }
@@ -327,9 +327,9 @@ async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
 #[tokio::test]
 async fn a_token_request_is_sent_to_its_service_account() {
     let embedded = pilothouse_apiserver::ApiServer::builder().build();
-    let (server, guest) = {
+    let (server, plugin) = {
         let client = kube::Client::new(embedded.service(), "default");
-        (ApiClient::new(client.clone()), GuestServices::for_test("live", client))
+        (ApiClient::new(client.clone()), PluginServices::for_test("live", client))
     };
     let token = crate::config::descriptor::Rule {
         api_groups: vec!["".into()],
@@ -345,8 +345,8 @@ async fn a_token_request_is_sent_to_its_service_account() {
     };
     let grants = Grants::new(vec![token, reviews], CurrentGrants::granting_writes(None));
     let discovery = Discovery::new(server.clone());
-    let unknown = Arc::clone(&guest.metrics);
-    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), guest);
+    let unknown = Arc::clone(&plugin.metrics);
+    let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), plugin);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
     let create = async |manifest: serde_json::Value, subresource: &str| {
         client.create(Caller::default(), manifest.to_string(), subresource, None).await

@@ -21,7 +21,7 @@ use crate::client::{
     parse_update,
 };
 use crate::explain::journal::{WriteRecord, WriteVerb};
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::logs::PluginLog;
 use crate::runtime::queue::Item;
 use crate::trace::{OpenSpan, ReconcileTrace};
@@ -39,7 +39,7 @@ pub(crate) struct Writer {
     server: ApiClient,
     discovery: Discovery,
     fence: Fence,
-    guest: GuestServices,
+    plugin: PluginServices,
 }
 
 /// One write.
@@ -57,13 +57,13 @@ pub(crate) struct Write {
 }
 
 impl Writer {
-    pub(crate) fn new(server: ApiClient, discovery: Discovery, fence: Fence, guest: GuestServices) -> Self {
-        Self { server, discovery, fence, guest }
+    pub(crate) fn new(server: ApiClient, discovery: Discovery, fence: Fence, plugin: PluginServices) -> Self {
+        Self { server, discovery, fence, plugin }
     }
 
     /// The log of the plugin.
     pub(super) fn log(&self) -> &PluginLog {
-        &self.guest.log
+        &self.plugin.log
     }
 
     /// Sends a write on behalf of a reconcile. Returns its outcome once the plugin's own reads show it.
@@ -72,13 +72,13 @@ impl Writer {
     /// A request that was sent continues and holds the key. A request that was not sent yet is not sent.
     pub(crate) async fn send(&self, caller: Caller<'_>, mut write: Write) -> Result<WriteOutcome, ApiError> {
         let Caller { item, trace } = caller;
-        let flight = item.map(|item| self.guest.queue.in_flight().begin(item));
+        let flight = item.map(|item| self.plugin.queue.in_flight().begin(item));
         let (result_sender, result) = oneshot::channel();
         let task = WriteTask {
             server: self.server.clone(),
             discovery: self.discovery.clone(),
             fence: self.fence.clone(),
-            guest: self.guest.clone(),
+            plugin: self.plugin.clone(),
             item: item.cloned(),
             trace: trace.cloned(),
             _charge: write.charge.take(),
@@ -97,7 +97,7 @@ struct WriteTask {
     server: ApiClient,
     discovery: Discovery,
     fence: Fence,
-    guest: GuestServices,
+    plugin: PluginServices,
     item: Option<Item>,
     trace: Option<Arc<ReconcileTrace>>,
     write: Write,
@@ -154,7 +154,7 @@ impl WriteTask {
         };
         // Taken before the write is sent: a response without a UID is about this object, or about one that is
         // unknown here.
-        let uid = self.guest.writes.uid(&self.write.resource, &self.write.key);
+        let uid = self.plugin.writes.uid(&self.write.resource, &self.write.key);
         let span = self.begin_span();
         let result = self.request(&uid, span.as_ref()).await;
         self.record_in_journal(&result);
@@ -178,10 +178,10 @@ impl WriteTask {
             }
             RequestResult::Unknown(error) => {
                 drop(permit);
-                self.guest.metrics.unknown_writes.inc();
+                self.plugin.metrics.unknown_writes.inc();
                 self.log_unknown_outcome(&error);
                 let _ = result_sender.send(Err(error));
-                if !self.guest.settles_writes {
+                if !self.plugin.settles_writes {
                     return;
                 }
                 sleep(FIRST_GET_DELAY).await;
@@ -193,7 +193,7 @@ impl WriteTask {
 
     async fn request(&self, uid: &str, span: Option<&OpenSpan>) -> RequestResult {
         let Write { method, path, payload, resource, key, .. } = &self.write;
-        let plugin = self.guest.name.to_shared();
+        let plugin = self.plugin.name.to_shared();
         let server = self.server.for_plugin_request(&plugin, self.item.as_ref(), span);
         let request = server.request(method.clone(), path, Some(payload.clone()));
         match timeout(RESPONSE_TIMEOUT, request).await {
@@ -255,7 +255,7 @@ impl WriteTask {
         on_first_result();
         let mut wait = FIRST_GET_DELAY;
         while let LiveState::Unknown(problem) = live {
-            let (plugin, Write { resource, key, .. }) = (&self.guest.name, &self.write);
+            let (plugin, Write { resource, key, .. }) = (&self.plugin.name, &self.write);
             tracing::debug!(%plugin, %resource, %key, "the outcome of a write is not yet known: {problem}");
             sleep(wait).await;
             wait = (wait * 2).min(MAX_RETRY_DELAY);
@@ -268,7 +268,7 @@ impl WriteTask {
 
     async fn live_state(&self, uid: &str) -> LiveState {
         let Write { resource, key, .. } = &self.write;
-        let writes = &self.guest.writes;
+        let writes = &self.plugin.writes;
         if key.name().is_empty() || writes.views().is_none() || !writes.covers(resource, key) {
             return LiveState::Undecidable;
         }
@@ -282,7 +282,7 @@ impl WriteTask {
             }
             Ok(Err(error)) if error.is_transient() => LiveState::Unknown(error.to_string()),
             Ok(Err(error)) => {
-                self.guest.log.host(
+                self.plugin.log.host(
                     LogLevel::Warn,
                     format_args!("cannot find out the outcome of a write to {resource}: {error}"),
                     &[("key", key)],
@@ -295,13 +295,13 @@ impl WriteTask {
 
     /// Records the new state for the plugin's reads.
     async fn record(&self, written: &WriteOutcome, uid: &str) {
-        self.guest.hot_loops.record_write(self.item.as_ref(), written);
-        if !self.guest.settles_writes {
+        self.plugin.hot_loops.record_write(self.item.as_ref(), written);
+        if !self.plugin.settles_writes {
             return;
         }
-        match self.guest.writes.views() {
+        match self.plugin.writes.views() {
             Some(views) => views.record(written, uid).await,
-            None => self.guest.writes.record(written, uid),
+            None => self.plugin.writes.record(written, uid),
         }
     }
 
@@ -317,7 +317,7 @@ impl WriteTask {
         let (code, version) = result.code_and_version(method);
         let is_own_key = self.write.key == *key;
         let version = version.parse().unwrap_or_default();
-        self.guest.journal.record_write(watch, key, WriteRecord { verb, code, version, is_own_key });
+        self.plugin.journal.record_write(watch, key, WriteRecord { verb, code, version, is_own_key });
     }
 
     fn log_unknown_outcome(&self, error: &ApiError) {
@@ -328,7 +328,7 @@ impl WriteTask {
             "a live get decides before the key is reconciled again"
         };
         let reconciling = self.item.as_ref().map(|item| item.key.to_string()).unwrap_or_default();
-        self.guest.log.host(
+        self.plugin.log.host(
             LogLevel::Warn,
             format_args!(
                 "it is not known whether a {method} of {resource} was carried out: {error}; {follows}"

@@ -50,7 +50,7 @@ impl CacheStateReader for LaggingCache {
 
 struct Fixture {
     script: Arc<Script>,
-    guest: GuestServices,
+    plugin: PluginServices,
     server: ApiClient,
     fence: Fence,
     cache: Arc<LaggingCache>,
@@ -124,14 +124,14 @@ impl Fixture {
             }
         });
         let client = kube::Client::new(service, "n");
-        let (server, guest) = (ApiClient::new(client.clone()), GuestServices::for_test("writer", client));
+        let (server, plugin) = (ApiClient::new(client.clone()), PluginServices::for_test("writer", client));
         let object = cached.map(|json| Object::from_json(json.to_string()).expect("an object"));
         let cache = Arc::new(LaggingCache(object));
         let known: Weak<LaggingCache> = Arc::downgrade(&cache);
-        guest.writes.for_resource(&resource()).add_cache(known);
-        let views = Arc::new(Views { writes: guest.writes.clone(), ..Views::default() });
-        guest.writes.set_views(&views);
-        Self { script, guest, server, fence: Fence::default(), cache, _views: views }
+        plugin.writes.for_resource(&resource()).add_cache(known);
+        let views = Arc::new(Views { writes: plugin.writes.clone(), ..Views::default() });
+        plugin.writes.set_views(&views);
+        Self { script, plugin, server, fence: Fence::default(), cache, _views: views }
     }
 
     fn writer(&self) -> Writer {
@@ -139,17 +139,17 @@ impl Fixture {
             self.server.clone(),
             Discovery::new(self.server.clone()),
             self.fence.clone(),
-            self.guest.clone(),
+            self.plugin.clone(),
         )
     }
 
     /// Takes the key as a worker does, sends the write, and lets go of the key once the guest has its answer, when the
     /// key is wanted again already.
     async fn reconcile(&self, write: Write) -> Result<WriteOutcome, ApiError> {
-        self.guest.queue.add(item(), Reason::Created, Priority::Normal);
-        let (held, _) = self.guest.queue.get().await.expect("the key");
+        self.plugin.queue.add(item(), Reason::Created, Priority::Normal);
+        let (held, _) = self.plugin.queue.get().await.expect("the key");
         let answer = self.writer().send(Caller { item: Some(&item()), trace: None }, write).await;
-        self.guest.queue.add(item(), Reason::Retry, Priority::Normal);
+        self.plugin.queue.add(item(), Reason::Retry, Priority::Normal);
         drop(held);
         answer
     }
@@ -157,19 +157,19 @@ impl Fixture {
     /// Waits until the key can be reconciled again, and returns how long that took.
     async fn released(&self) -> Duration {
         let since = Instant::now();
-        let (held, _) = self.guest.queue.get().await.expect("the key");
+        let (held, _) = self.plugin.queue.get().await.expect("the key");
         drop(held);
         since.elapsed()
     }
 
     fn is_held(&self) -> bool {
-        self.guest.queue.snapshot().depth == 0
+        self.plugin.queue.snapshot().depth == 0
     }
 
     /// The resource version that the plugin's reads return; "" for none.
     fn sees(&self) -> String {
         let state = self.cache.state(&key()).expect("covered");
-        let seen = match self.guest.writes.for_resource(&resource()).get(&key()) {
+        let seen = match self.plugin.writes.for_resource(&resource()).get(&key()) {
             Some(entry) => match entry.read(state) {
                 ReadResult::Cached(object) => object,
                 ReadResult::Written(object) => Some(object),
@@ -258,8 +258,8 @@ async fn a_request_without_a_response_times_out_and_a_live_get_decides() {
 
 /// Cuts off a guest while its request is in flight, as its time limit would, and queues its key again.
 async fn cut_off(fixture: &Fixture) {
-    fixture.guest.queue.add(item(), Reason::Created, Priority::Normal);
-    let (held, _) = fixture.guest.queue.get().await.expect("the key");
+    fixture.plugin.queue.add(item(), Reason::Created, Priority::Normal);
+    let (held, _) = fixture.plugin.queue.get().await.expect("the key");
     let writer = fixture.writer();
     let call: JoinHandle<_> = tokio::spawn(async move {
         writer.send(Caller { item: Some(&item()), trace: None }, write(Method::PUT)).await
@@ -269,7 +269,7 @@ async fn cut_off(fixture: &Fixture) {
     }
     call.abort();
     assert!(call.await.is_err_and(|error| error.is_cancelled()));
-    fixture.guest.queue.add(item(), Reason::Retry, Priority::Normal);
+    fixture.plugin.queue.add(item(), Reason::Retry, Priority::Normal);
     drop(held);
 }
 
@@ -367,7 +367,7 @@ async fn a_response_without_an_object_is_passed_on_and_not_looked_up() {
             (fixture.got().as_str(), fixture.sees().as_str(), fixture.is_held()),
             ("POST", "5", false)
         );
-        assert_eq!(fixture.guest.metrics.unknown_writes.get(), 0);
+        assert_eq!(fixture.plugin.metrics.unknown_writes.get(), 0);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::running::Canary;
 use super::{DesiredFiles, PluginTask, RecoveryState, ReloadOptions};
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::{HostMemoryStatus, Lifecycle, PluginState, PluginStatus, StateChange, WaitingFor};
 use crate::load::LoadServices;
 use crate::load::version::{Version, WatchRoute};
@@ -29,7 +29,7 @@ pub(crate) struct PluginHandle {
 pub(crate) struct PluginStatusSource {
     lifecycle: Lifecycle,
     pub(super) running_status: Arc<RunningVersionStatus>,
-    pub(super) guest: GuestServices,
+    pub(super) plugin: PluginServices,
     desired_files: watch::Receiver<DesiredFiles>,
 }
 
@@ -119,7 +119,7 @@ impl PluginHandle {
     /// Starts the task of a plugin whose files were found. If a task of the same name is still draining, because its file was removed a
     /// moment ago, the new task waits for its end: no key may be reconciled by both.
     pub(crate) fn start(
-        guest: GuestServices,
+        plugin: PluginServices,
         lifecycle: Lifecycle,
         services: LoadServices,
         options: ReloadOptions,
@@ -131,12 +131,12 @@ impl PluginHandle {
         let status_source = Arc::new(PluginStatusSource {
             lifecycle: lifecycle.clone(),
             running_status: Arc::clone(&running_status),
-            guest: guest.clone(),
+            plugin: plugin.clone(),
             desired_files: receiver.clone(),
         });
         let task = tokio::spawn(async move {
             if let Some(predecessor) = predecessor {
-                let in_flight = predecessor.status_source.guest.queue.in_flight().clone();
+                let in_flight = predecessor.status_source.plugin.queue.in_flight().clone();
                 predecessor.join().await;
                 // A request that the predecessor sent may still change objects, and this task does not know which keys it belongs to.
                 tokio::select! {
@@ -145,16 +145,16 @@ impl PluginHandle {
                     () = in_flight.wait_until_idle() => {}
                 }
             }
-            let supervisor = guest.clone();
+            let supervisor = plugin.clone();
             let recovery = RecoveryState::default();
             let start = || -> BoxFuture<'static, ()> {
                 let (lifecycle, running_status) = (lifecycle.clone(), Arc::clone(&running_status));
-                let (guest, services) = (guest.clone(), services.clone());
+                let (plugin, services) = (plugin.clone(), services.clone());
                 // This receiver has seen no value, so a task that is started again sees the files as changed.
                 let (receiver, shutdown, recovery) = (receiver.clone(), shutdown.clone(), recovery.clone());
                 Box::pin(async move {
                     let mut task = Box::new(PluginTask::new(
-                        guest,
+                        plugin,
                         lifecycle,
                         services,
                         options,
@@ -182,7 +182,7 @@ impl PluginHandle {
     /// Whether the task has ended and all requests that it sent have been answered. Until then the handle must be kept, so that a new plugin
     /// of the same name can [wait for it](Self::start).
     pub(crate) fn has_ended(&self) -> bool {
-        self.task.is_finished() && self.status_source.guest.queue.in_flight().is_empty()
+        self.task.is_finished() && self.status_source.plugin.queue.in_flight().is_empty()
     }
 
     pub(crate) fn status_source(&self) -> &Arc<PluginStatusSource> {
@@ -209,35 +209,35 @@ impl PluginStatusSource {
             let watch_problem = crd_problem.or_else(|| watch_error(&self.running_status));
             has_broken_watch = watch_problem.is_some();
             problems.extend(watch_problem);
-            problems.extend(self.guest.hot_loops.status_text());
+            problems.extend(self.plugin.hot_loops.status_text());
         }
-        problems.extend(self.guest.panics.status_text());
+        problems.extend(self.plugin.panics.status_text());
         problems.extend(newer_crds(&self.running_status));
-        problems.extend(self.guest.rollout.status_text());
+        problems.extend(self.plugin.rollout.status_text());
         let canary_problem = self.running_status.canary().map(|canary| canary.problem().unwrap_or_default());
         let shown = canary_problem.as_ref().filter(|problem| !problem.is_empty());
         problems.extend(shown.map(|problem| format!("the canary does no work: {problem}")));
         problems.retain(|problem| !problem.is_empty());
         status.error = problems.join("; ");
-        let counters = self.guest.metrics.counters().into_iter();
+        let counters = self.plugin.metrics.counters().into_iter();
         status.counters = counters.map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<_, _>>();
-        let queue = self.guest.queue.snapshot();
+        let queue = self.plugin.queue.snapshot();
         (status.queue_depth, status.keys_in_backoff) = (queue.depth, queue.backing_off);
-        status.host_memory = HostMemoryStatus::of(&self.guest.host_memory);
-        status.compiling_since = self.guest.compile_status.since();
-        let errors = &self.guest.recent_errors;
+        status.host_memory = HostMemoryStatus::of(&self.plugin.host_memory);
+        status.compiling_since = self.plugin.compile_status.since();
+        let errors = &self.plugin.recent_errors;
         (status.consecutive_errors, status.last_error) = (errors.in_a_row(), errors.last());
         let is_running = status.state == PluginState::Running;
         status.failing = is_running && (has_broken_watch || errors.is_failing());
-        status.paused = *self.guest.paused.lock();
-        let metrics = &self.guest.metrics;
-        status.rollout = self.guest.rollout.status(metrics.reconciles(), metrics.canary_reconciles());
+        status.paused = *self.plugin.paused.lock();
+        let metrics = &self.plugin.metrics;
+        status.rollout = self.plugin.rollout.status(metrics.reconciles(), metrics.canary_reconciles());
         if let Some(rollout) = &mut status.rollout {
             // A stopped plugin has no canary until it runs again.
             let canary = rollout.canary.take().zip(canary_problem);
             rollout.canary = canary.map(|(canary, error)| CanaryStatus { error, ..canary });
         }
-        status.shadow = self.guest.shadow.status();
+        status.shadow = self.plugin.shadow.status();
         status.ready = is_running && !status.failing && !status.paused;
         let is_stopping = matches!(status.state, PluginState::Draining | PluginState::Stopped);
         status.removed = is_stopping && self.desired_files.borrow().is_none();
@@ -251,12 +251,12 @@ impl PluginStatusSource {
 
     /// Updates the gauges; called when metrics are scraped.
     pub(crate) fn update_gauges(&self) {
-        let snapshot = self.guest.queue.snapshot();
-        let metrics = &self.guest.metrics;
+        let snapshot = self.plugin.queue.snapshot();
+        let metrics = &self.plugin.metrics;
         metrics.queue_depth.set(i64::try_from(snapshot.depth).unwrap_or(i64::MAX));
         metrics.unfinished_work.set(snapshot.unfinished_work.as_secs_f64());
         metrics.longest_running.set(snapshot.longest_running.as_secs_f64());
-        metrics.observe_host_memory(&self.guest.host_memory);
+        metrics.observe_host_memory(&self.plugin.host_memory);
     }
 }
 

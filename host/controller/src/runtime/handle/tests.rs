@@ -8,16 +8,16 @@ fn status_source() -> Arc<PluginStatusSource> {
     let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
     });
-    let guest = GuestServices::for_test("shown", kube::Client::new(service, "default"));
+    let plugin = PluginServices::for_test("shown", kube::Client::new(service, "default"));
     let lifecycle = Lifecycle::begin(
-        guest.name.clone(),
+        plugin.name.clone(),
         "default",
-        Arc::clone(&guest.metrics),
-        guest.events.clone(),
+        Arc::clone(&plugin.metrics),
+        plugin.events.clone(),
         Default::default(),
     );
     let desired_files = watch::channel(None).1;
-    Arc::new(PluginStatusSource { lifecycle, running_status: Arc::default(), guest, desired_files })
+    Arc::new(PluginStatusSource { lifecycle, running_status: Arc::default(), plugin, desired_files })
 }
 
 #[tokio::test(start_paused = true)]
@@ -33,17 +33,17 @@ async fn a_running_plugin_whose_calls_all_fail_is_failing_and_not_ready() {
         key: pilothouse_model::ObjectKey::new("shop", "a"),
     };
     let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
-    status_source.guest.queue.add(item, reason, priority);
+    status_source.plugin.queue.add(item, reason, priority);
     for _ in 0..3 {
-        let (mut held, reasons) = status_source.guest.queue.get().await.expect("the key");
-        assert!(status_source.guest.queue.retry(&mut held, &reasons).is_some());
-        status_source.guest.recent_errors.record_error("maps", "shop/a", &"401: Unauthorized");
+        let (mut held, reasons) = status_source.plugin.queue.get().await.expect("the key");
+        assert!(status_source.plugin.queue.retry(&mut held, &reasons).is_some());
+        status_source.plugin.recent_errors.record_error("maps", "shop/a", &"401: Unauthorized");
     }
     let status = status_source.status();
     assert_eq!(status.state, PluginState::Running, "the state is public and stays");
     assert_eq!((status.ready, status.failing, status.consecutive_errors), (false, true, 3));
     assert_eq!((status.keys_in_backoff, status.last_error.map(|last| last.key)), (1, Some("shop/a".into())));
-    status_source.guest.recent_errors.record_success();
+    status_source.plugin.recent_errors.record_success();
     status_source.running_status.set_crd_problem(Some("the CRD is gone".to_owned()));
     assert_eq!(
         (status_source.status().ready, status_source.status().failing),
@@ -61,7 +61,7 @@ async fn a_compilation_is_shown_while_a_version_runs() {
     status_source.lifecycle.apply(&step(PluginState::Describing));
     status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
     assert_eq!(status_source.status().compiling_since, None);
-    let compiling = status_source.guest.compile_status.begin(jiff::Timestamp::UNIX_EPOCH);
+    let compiling = status_source.plugin.compile_status.begin(jiff::Timestamp::UNIX_EPOCH);
     let status = status_source.status();
     assert_eq!(status.compiling_since.as_deref(), Some("1970-01-01T00:00:00Z"));
     assert_eq!((status.state, status.ready), (PluginState::Running, true), "the running version works");
@@ -78,7 +78,7 @@ async fn a_plugin_that_stops_is_removed_only_if_its_file_was() {
     let status_source = PluginStatusSource {
         lifecycle: status_source.lifecycle.clone(),
         running_status: Arc::default(),
-        guest: status_source.guest.clone(),
+        plugin: status_source.plugin.clone(),
         desired_files: files,
     };
     status_source
@@ -92,7 +92,7 @@ async fn a_plugin_has_not_ended_until_its_requests_are_answered() {
     let status_source = status_source();
     let key = pilothouse_model::ObjectKey::cluster("a");
     let request = status_source
-        .guest
+        .plugin
         .queue
         .in_flight()
         .begin(&crate::runtime::queue::Item { watch: "maps".into(), key });
@@ -131,7 +131,7 @@ async fn a_refused_file_does_not_hide_problems_of_the_running_version() {
 /// A running plugin that reconciles ConfigMaps.
 struct RunningPlugin {
     handle: PluginHandle,
-    guest: GuestServices,
+    plugin: PluginServices,
     files: PluginFiles,
     shutdown: CancellationToken,
     _folder: tempfile::TempDir,
@@ -147,15 +147,16 @@ impl RunningPlugin {
         let files = scan.plugins.into_values().next().expect("a plugin");
         let api = pilothouse_apiserver::ApiServer::builder().build();
         let client = kube::Client::new(api.service(), "default");
-        let guest = GuestServices::for_test("index", client.clone());
+        let plugin = PluginServices::for_test("index", client.clone());
         let services = LoadServices::for_test(client);
-        let (metrics, events) = (Arc::clone(&guest.metrics), guest.events.clone());
-        let lifecycle = Lifecycle::begin(guest.name.clone(), "default", metrics, events, Default::default());
+        let (metrics, events) = (Arc::clone(&plugin.metrics), plugin.events.clone());
+        let lifecycle = Lifecycle::begin(plugin.name.clone(), "default", metrics, events, Default::default());
         let (options, shutdown) = (ReloadOptions { requeue_all: false }, CancellationToken::new());
-        let handle = PluginHandle::start(guest.clone(), lifecycle, services, options, shutdown.clone(), None);
+        let handle =
+            PluginHandle::start(plugin.clone(), lifecycle, services, options, shutdown.clone(), None);
         handle.set_desired_files(Some(files.clone()));
         until(&|| handle.status_source().status().state == PluginState::Running).await;
-        Self { handle, guest, files, shutdown, _folder: folder }
+        Self { handle, plugin, files, shutdown, _folder: folder }
     }
 
     async fn stop(self) {
@@ -177,16 +178,16 @@ fn config_map(name: &str) -> crate::runtime::queue::Item {
 
 #[tokio::test]
 async fn a_plugin_whose_task_panics_continues_with_the_same_version() {
-    let plugin = RunningPlugin::start().await;
-    let (handle, guest) = (&plugin.handle, &plugin.guest);
-    guest.panics.arm("plugin", 1);
-    handle.set_desired_files(Some(plugin.files.clone()));
-    until(&|| guest.metrics.task_panics.get() == 1).await;
-    let reconciled = guest.metrics.succeeded.get();
+    let running = RunningPlugin::start().await;
+    let (handle, plugin) = (&running.handle, &running.plugin);
+    plugin.panics.arm("plugin", 1);
+    handle.set_desired_files(Some(running.files.clone()));
+    until(&|| plugin.metrics.task_panics.get() == 1).await;
+    let reconciled = plugin.metrics.succeeded.get();
     let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
     until(&|| {
-        guest.queue.add(config_map("a"), reason, priority);
-        guest.metrics.succeeded.get() > reconciled + 1
+        plugin.queue.add(config_map("a"), reason, priority);
+        plugin.metrics.succeeded.get() > reconciled + 1
     })
     .await;
     let status = handle.status_source().status();
@@ -196,55 +197,55 @@ async fn a_plugin_whose_task_panics_continues_with_the_same_version() {
         "the files were not loaded again"
     );
     assert!(status.error.contains("plugin task panicked: a defect in the plugin"), "{}", status.error);
-    plugin.stop().await;
+    running.stop().await;
 }
 
 #[tokio::test]
 async fn a_paused_plugin_keeps_its_keys_until_it_is_resumed() {
-    let plugin = RunningPlugin::start().await;
-    let (status_source, guest) = (plugin.handle.status_source(), &plugin.guest);
+    let running = RunningPlugin::start().await;
+    let (status_source, plugin) = (running.handle.status_source(), &running.plugin);
     let is_idle = || {
-        let queue = guest.queue.snapshot();
+        let queue = plugin.queue.snapshot();
         queue.depth + queue.delayed + queue.processing == 0
     };
     until(&is_idle).await;
     status_source.set_paused(true);
     assert_eq!((status_source.status().paused, status_source.status().ready), (true, false));
-    let reconciled = guest.metrics.succeeded.get();
+    let reconciled = plugin.metrics.succeeded.get();
     let (reason, priority) = (pilothouse_plugin::Reason::Other, pilothouse_informer::Priority::Normal);
-    guest.queue.add(config_map("a"), reason, priority);
+    plugin.queue.add(config_map("a"), reason, priority);
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(guest.metrics.succeeded.get(), reconciled);
+    assert_eq!(plugin.metrics.succeeded.get(), reconciled);
     let keys = status_source.keys(10);
     assert_eq!((keys.pending, keys.keys[0].key.as_str()), (1, "default/a"));
     status_source.set_paused(false);
-    until(&|| guest.metrics.succeeded.get() > reconciled).await;
+    until(&|| plugin.metrics.succeeded.get() > reconciled).await;
     assert!(status_source.status().ready);
-    plugin.stop().await;
+    running.stop().await;
 }
 
 #[tokio::test]
 async fn a_key_is_requeued_only_if_it_is_cached_or_pending() {
     use crate::runtime::ControlError;
-    let plugin = RunningPlugin::start().await;
-    let (status_source, guest) = (plugin.handle.status_source(), &plugin.guest);
+    let running = RunningPlugin::start().await;
+    let (status_source, plugin) = (running.handle.status_source(), &running.plugin);
     let unknown = status_source.requeue(None, "default/none").expect_err("no such object");
     assert!(matches!(unknown, ControlError::UnknownKey { .. }), "{unknown}");
     let wrong = status_source.requeue(Some("nothing"), "default/none").expect_err("no such watch");
     assert!(wrong.to_string().contains("configmaps"), "{wrong}");
     assert!(matches!(status_source.requeue(None, "none"), Err(ControlError::Key { .. })));
     status_source.set_paused(true);
-    guest.queue.add_after(
+    plugin.queue.add_after(
         config_map("gone"),
         std::time::Duration::from_secs(3600),
         pilothouse_plugin::Reason::Deleted,
     );
     let watch = status_source.requeue(None, "default/gone").expect("it is pending");
     assert_eq!(&*watch, "configmaps");
-    assert_eq!(guest.queue.snapshot().delayed, 0, "it is ready at once");
-    plugin.stop().await;
+    assert_eq!(plugin.queue.snapshot().delayed, 0, "it is ready at once");
+    running.stop().await;
     let stopped = self::status_source().requeue(None, "default/gone");
     assert!(matches!(stopped, Err(ControlError::NotRunning { .. })));
 }

@@ -10,7 +10,7 @@ use pilothouse_plugin::LogLevel;
 use tokio::time::Instant;
 
 use super::dispatch;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::load::version::{Version, WatchRoute};
 
 /// By name of a former target watch: the target watches under whose names its keys are reconciled now. Empty if no target watch of the same
@@ -22,19 +22,19 @@ pub(crate) type RenamedWatches = BTreeMap<Arc<str>, Vec<Arc<str>>>;
 ///
 /// An object that one of `old` covered and `new` does not is a deleted object to the plugin, as is one that leaves a selector. It is
 /// dispatched as a deletion by the triggers of the new version.
-pub(super) fn hand_over(old: &[&Version], new: &Version, guest: &GuestServices) {
+pub(super) fn hand_over(old: &[&Version], new: &Version, plugin: &PluginServices) {
     // A canary has the target watches of the version beside it.
     let Some(first) = old.first() else { return };
     let renamed = renamed_watches(first, new);
     for (watch, names) in renamed.iter().filter(|(watch, _)| first.views.is_target(watch)) {
         match names.is_empty() {
-            true => guest.log.state(
+            true => plugin.log.state(
                 LogLevel::Warn,
                 format_args!(
                     "the new version has no target watch of the resource of {watch:?}; keys queued under that are dropped"
                 ),
             ),
-            false => guest.log.state(
+            false => plugin.log.state(
                 LogLevel::Info,
                 format_args!("the target watch {watch:?} is named {names:?} in the new version"),
             ),
@@ -76,7 +76,7 @@ pub(super) fn hand_over(old: &[&Version], new: &Version, guest: &GuestServices) 
             let uncovered = cached.iter().filter(|object| !covers(&successor.watch, object.key()));
             let deletions = uncovered.cloned().map(Notification::tombstone);
             for notification in backlog.iter().cloned().chain(deletions) {
-                dispatch::queue(new, successor, &notification, received, guest);
+                dispatch::queue(new, successor, &notification, received, plugin);
             }
         }
     }

@@ -15,19 +15,19 @@ use crate::runtime::predicate::Predicate;
 use crate::runtime::queue::Item;
 use crate::runtime::targets::Targets;
 
-fn guest() -> GuestServices {
+fn plugin() -> PluginServices {
     let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
     });
-    GuestServices::for_test("handed", kube::Client::new(service, "n"))
+    PluginServices::for_test("handed", kube::Client::new(service, "n"))
 }
 
 /// A version with one target watch of the model server's objects.
-pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWatch) -> Version {
-    let pool = Version::test_pool(guest, "done.wat", InstanceLimits::default()).await;
+pub(crate) async fn version(plugin: &PluginServices, name: &str, watched: &TestWatch) -> Version {
+    let pool = Version::test_pool(plugin, "done.wat", InstanceLimits::default()).await;
     let watch: Arc<str> = name.into();
     let mut views = Views::default();
-    let view = watched.view(guest.writes.for_resource(&model_server::resource()));
+    let view = watched.view(plugin.writes.for_resource(&model_server::resource()));
     views.by_name.insert(Arc::clone(&watch), Box::new(view));
     let key = InformerKey::new(model_server::resource()).with_labels(watched.selector.clone());
     let subscribed = WatchSubscription::new(key, None, Arc::clone(&watched.subscription));
@@ -43,7 +43,7 @@ pub(crate) async fn version(guest: &GuestServices, name: &str, watched: &TestWat
 }
 
 /// A target watch with an empty cache.
-pub(crate) fn view(guest: &GuestServices) -> View {
+pub(crate) fn view(plugin: &PluginServices) -> View {
     View {
         resource: model_server::resource(),
         label_selector: LabelSelector::everything(),
@@ -60,14 +60,14 @@ pub(crate) fn view(guest: &GuestServices) -> View {
         computed: ComputedIndexes::default(),
         _index_handles: Vec::new(),
         is_target: true,
-        own_writes: guest.writes.for_resource(&model_server::resource()),
+        own_writes: plugin.writes.for_resource(&model_server::resource()),
     }
 }
 
 /// Takes everything from the queue: `watch key`, with the reasons.
-fn queued(guest: &GuestServices) -> Vec<(String, Vec<Reason>)> {
+fn queued(plugin: &PluginServices) -> Vec<(String, Vec<Reason>)> {
     let mut queued = Vec::new();
-    while let Some(Some((item, reasons))) = guest.queue.get().now_or_never() {
+    while let Some(Some((item, reasons))) = plugin.queue.get().now_or_never() {
         queued.push((format!("{} {}", item.key().watch, item.key().key), reasons));
     }
     queued.sort_by(|left, right| left.0.cmp(&right.0));
@@ -76,35 +76,35 @@ fn queued(guest: &GuestServices) -> Vec<(String, Vec<Reason>)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_in_the_backlog_of_a_dropped_subscription_is_queued() {
-    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (plugin, mut server) = (plugin(), ModelServer::new(true));
     let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
     server.put(0, 0, 0);
     server.put(1, 0, 0);
     wide.deliver(&server, 2).await;
-    let old = version(&guest, "maps", &wide).await;
+    let old = version(&plugin, "maps", &wide).await;
     assert_eq!(old.routes[0].subscribed.take_all().len(), 2, "both were dispatched");
     server.delete(1);
     wide.deliver(&server, 1).await;
     narrow.deliver(&server, 3).await;
-    let new = version(&guest, "maps", &narrow).await;
-    hand_over(&[&old], &new, &guest);
-    assert_eq!(queued(&guest), [("maps n/b".to_owned(), vec![Reason::Deleted])]);
+    let new = version(&plugin, "maps", &narrow).await;
+    hand_over(&[&old], &new, &plugin);
+    assert_eq!(queued(&plugin), [("maps n/b".to_owned(), vec![Reason::Deleted])]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
-    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (plugin, mut server) = (plugin(), ModelServer::new(true));
     let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
     server.put(0, 0, 0);
     server.put(1, 1, 0);
     wide.deliver(&server, 2).await;
     narrow.deliver(&server, 2).await;
-    let old = version(&guest, "maps", &wide).await;
+    let old = version(&plugin, "maps", &wide).await;
     let _dispatched = old.routes[0].subscribed.take_all();
-    let new = version(&guest, "maps", &narrow).await;
-    hand_over(&[&old], &new, &guest);
+    let new = version(&plugin, "maps", &narrow).await;
+    hand_over(&[&old], &new, &plugin);
     assert_eq!(
-        queued(&guest),
+        queued(&plugin),
         [("maps n/b".to_owned(), vec![Reason::Deleted])],
         "the object is in team blue"
     );
@@ -112,14 +112,14 @@ async fn an_object_that_the_new_selector_excludes_is_queued_as_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_right_after_the_swap_does_not_cancel_out_with_a_pending_addition() {
-    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (plugin, mut server) = (plugin(), ModelServer::new(true));
     let (mut wide, mut narrow) = (TestWatch::open("").await, TestWatch::open("team=red").await);
     server.put(0, 0, 0);
     wide.deliver(&server, 1).await;
     narrow.deliver(&server, 1).await;
-    let (old, new) = (version(&guest, "maps", &wide).await, version(&guest, "maps", &narrow).await);
+    let (old, new) = (version(&plugin, "maps", &wide).await, version(&plugin, "maps", &narrow).await);
     let _dispatched = old.routes[0].subscribed.take_all();
-    hand_over(&[&old], &new, &guest);
+    hand_over(&[&old], &new, &plugin);
     server.delete(0);
     narrow.deliver(&server, 1).await;
     let (subscribed, views) = (&new.routes[0].subscribed, &new.views);
@@ -134,11 +134,11 @@ async fn a_deletion_right_after_the_swap_does_not_cancel_out_with_a_pending_addi
 
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
-    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (plugin, mut server) = (plugin(), ModelServer::new(true));
     let mut watched = TestWatch::open("").await;
     server.put(0, 0, 0);
     watched.deliver(&server, 1).await;
-    let old = version(&guest, "before", &watched).await;
+    let old = version(&plugin, "before", &watched).await;
     let mut new = Version::for_test(old.pool.clone(), Arc::default());
     let WatchRoute { subscribed, .. } = &old.routes[0];
     new.routes.push(WatchRoute {
@@ -147,29 +147,29 @@ async fn a_subscription_that_both_versions_share_keeps_its_backlog() {
         trigger: None,
         _delivery_hold: None,
     });
-    hand_over(&[&old], &new, &guest);
-    assert_eq!(queued(&guest), []);
+    hand_over(&[&old], &new, &plugin);
+    assert_eq!(queued(&plugin), []);
     assert_eq!(subscribed.take_all().len(), 1, "the backlog is for the new version to dispatch");
 }
 
 #[tokio::test(start_paused = true)]
 async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
-    let guest = guest();
+    let plugin = plugin();
     let watched = TestWatch::open("").await;
-    let first = version(&guest, "one", &watched).await;
+    let first = version(&plugin, "one", &watched).await;
     let mut views = Views::default();
-    views.by_name.insert("two".into(), Box::new(view(&guest)));
+    views.by_name.insert("two".into(), Box::new(view(&plugin)));
     let second = Version::for_test(first.pool.clone(), Arc::new(views));
-    hand_over(&[&first], &second, &guest);
+    hand_over(&[&first], &second, &plugin);
     let mut views = Views::default();
-    views.by_name.insert("three".into(), Box::new(view(&guest)));
+    views.by_name.insert("three".into(), Box::new(view(&plugin)));
     let third = Version::for_test(first.pool.clone(), Arc::new(views));
-    hand_over(&[&second], &third, &guest);
+    hand_over(&[&second], &third, &plugin);
     let three: Vec<Arc<str>> = vec!["three".into()];
     let renamed = third.renamed_watches.lock().clone();
     assert_eq!(renamed, RenamedWatches::from([("one".into(), three.clone()), ("two".into(), three)]));
     let last = Version::for_test(first.pool.clone(), Arc::default());
-    hand_over(&[&third], &last, &guest);
+    hand_over(&[&third], &last, &plugin);
     assert_eq!(
         last.renamed_watches.lock().get("one"),
         Some(&Vec::new()),
@@ -179,53 +179,53 @@ async fn keys_of_a_renamed_target_watch_are_reconciled_under_the_new_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_requeues_a_key_under_the_new_name_of_its_watch() {
-    let guest = guest();
+    let plugin = plugin();
     let watched = TestWatch::open("").await;
-    let version = version(&guest, "new", &watched).await;
+    let version = version(&plugin, "new", &watched).await;
     version.renamed_watches.lock().insert("old".into(), vec!["new".into()]);
     let item = Item { watch: "old".into(), key: key(0) };
-    guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
-    let (held, reasons) = guest.queue.get().await.expect("the key");
-    super::super::worker::requeue_renamed(&guest, held, reasons, &version);
-    assert_eq!(queued(&guest), [("new n/a".to_owned(), vec![Reason::Deleted])]);
-    guest.queue.add(Item { watch: "gone".into(), ..item }, Reason::Deleted, Priority::Normal);
-    let (held, reasons) = guest.queue.get().await.expect("the key");
-    super::super::worker::requeue_renamed(&guest, held, reasons, &version);
-    assert_eq!(queued(&guest), []);
+    plugin.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
+    let (held, reasons) = plugin.queue.get().await.expect("the key");
+    super::super::worker::requeue_renamed(&plugin, held, reasons, &version);
+    assert_eq!(queued(&plugin), [("new n/a".to_owned(), vec![Reason::Deleted])]);
+    plugin.queue.add(Item { watch: "gone".into(), ..item }, Reason::Deleted, Priority::Normal);
+    let (held, reasons) = plugin.queue.get().await.expect("the key");
+    super::super::worker::requeue_renamed(&plugin, held, reasons, &version);
+    assert_eq!(queued(&plugin), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_canary_that_ends_or_is_replaced_leaves_its_backlog_and_deletes_nothing() {
-    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (plugin, mut server) = (plugin(), ModelServer::new(true));
     let (mut first, mut second) = (TestWatch::open("").await, TestWatch::open("").await);
     server.put(0, 0, 0);
     server.put(1, 0, 0);
     first.deliver(&server, 2).await;
     second.deliver(&server, 2).await;
-    let stable = version(&guest, "maps", &first).await;
-    let canary = version(&guest, "maps", &second).await;
+    let stable = version(&plugin, "maps", &first).await;
+    let canary = version(&plugin, "maps", &second).await;
     let _dispatched = (stable.routes[0].subscribed.take_all(), canary.routes[0].subscribed.take_all());
     server.delete(1);
     second.deliver(&server, 1).await;
     // The canary ends.
-    hand_over(&[&stable, &canary], &stable, &guest);
+    hand_over(&[&stable, &canary], &stable, &plugin);
     let deleted = [("maps n/b".to_owned(), vec![Reason::Deleted])];
-    assert_eq!(queued(&guest), deleted, "only what the canary's subscription had not delivered yet");
+    assert_eq!(queued(&plugin), deleted, "only what the canary's subscription had not delivered yet");
     // A version that takes over the subscription of the first replaces both.
     first.deliver(&server, 1).await;
-    let new = version(&guest, "maps", &first).await;
-    hand_over(&[&stable, &canary], &new, &guest);
-    assert_eq!(queued(&guest), [], "the new version's subscription has the deletion in its backlog");
+    let new = version(&plugin, "maps", &first).await;
+    hand_over(&[&stable, &canary], &new, &plugin);
+    assert_eq!(queued(&plugin), [], "the new version's subscription has the deletion in its backlog");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_initial_objects_of_a_canary_are_taken_and_later_changes_stay() {
-    let (guest, mut server) = (guest(), ModelServer::new(true));
+    let (plugin, mut server) = (plugin(), ModelServer::new(true));
     let mut watched = TestWatch::open("").await;
     let initial = Notification::Added { object: server.put(0, 0, 0), initial: true };
     let later = Notification::Added { object: server.put(1, 0, 0), initial: false };
     watched.deliver(&server, 2).await;
-    let canary = version(&guest, "maps", &watched).await;
+    let canary = version(&plugin, "maps", &watched).await;
     let subscribed = &canary.routes[0].subscribed;
     let _pending = subscribed.take_all();
     *subscribed.taken.lock() = Some(vec![initial, later]);

@@ -6,7 +6,7 @@ use pilothouse_plugin::LogLevel;
 
 use super::HotLoop;
 use crate::client::NewEvent;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::runtime::queue::Item;
 
 impl fmt::Display for HotLoop {
@@ -28,10 +28,9 @@ impl fmt::Display for HotLoop {
 }
 
 /// Logs that the key is in a loop. A new loop also gets an Event and is counted.
-pub(crate) fn report(guest: &GuestServices, item: &Item, found: &HotLoop) {
-    let plugin = &guest.name;
-    guest.metrics.hot_loop_rounds.inc();
-    guest.log.host(
+pub(crate) fn report(plugin: &PluginServices, item: &Item, found: &HotLoop) {
+    plugin.metrics.hot_loop_rounds.inc();
+    plugin.log.host(
         LogLevel::Error,
         format_args!("{found}; the next round waits {:?}", found.delay),
         &[("watch", &item.watch), ("key", &item.key)],
@@ -39,18 +38,18 @@ pub(crate) fn report(guest: &GuestServices, item: &Item, found: &HotLoop) {
     if !found.is_new {
         return;
     }
-    guest.metrics.hot_loops.inc();
+    plugin.metrics.hot_loops.inc();
     let Some(object) = &found.object else { return };
-    let recorded = guest.events.record(NewEvent {
-        plugin: plugin.to_shared(),
+    let recorded = plugin.events.record(NewEvent {
+        plugin: plugin.name.to_shared(),
         regarding: object.clone(),
         warning: true,
         reason: "HotLoop".to_owned(),
         action: "Reconcile".to_owned(),
-        note: format!("The plugin {plugin} is in a {found}").chars().take(MAX_NOTE).collect(),
+        note: format!("The plugin {} is in a {found}", plugin.name).chars().take(MAX_NOTE).collect(),
     });
     if !recorded {
-        guest.metrics.events_dropped.inc();
+        plugin.metrics.events_dropped.inc();
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::RunningVersion;
 use crate::client::NewEvent;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::{Activity, DynHash};
 use crate::load::version::Version;
 use delivery::DeliveryTracker;
@@ -34,7 +34,7 @@ const BATCH: usize = 256;
 struct Observer {
     running: RunningVersion,
     version: Arc<Version>,
-    guest: GuestServices,
+    plugin: PluginServices,
     /// One per subscription of the version, in the same order.
     trackers: Vec<DeliveryTracker>,
     /// Whether each subscription has ended.
@@ -56,7 +56,7 @@ struct Observer {
 pub(super) async fn observe(
     running: RunningVersion,
     version: Arc<Version>,
-    guest: GuestServices,
+    plugin: PluginServices,
     history: DeliveryHistory,
 ) {
     let mut saved = history.lock().await;
@@ -65,7 +65,7 @@ pub(super) async fn observe(
     Observer {
         running,
         version,
-        guest,
+        plugin,
         trackers,
         ended,
         inherited,
@@ -116,8 +116,8 @@ impl Observer {
                 Err(fault) => {
                     failed_starts += 1;
                     let delay = backoff(failed_starts);
-                    self.guest.metrics.observe_errors.inc();
-                    self.guest.recent_errors.record_error("", "", &fault);
+                    self.plugin.metrics.observe_errors.inc();
+                    self.plugin.recent_errors.record_error("", "", &fault);
                     self.version.health.record_fault(Activity::Observe, None, &fault);
                     self.log(
                         "",
@@ -248,7 +248,7 @@ impl Observer {
         let only = if let [only] = &batch[..] { Some(only.key().clone()) } else { None };
         let observation = |notification| Observation { watch: Arc::clone(&watch), notification };
         let observations: Vec<_> = batch.into_iter().map(observation).collect();
-        self.guest.panics.inject_test_panic("observer");
+        self.plugin.panics.inject_test_panic("observer");
         let (outcome, permit) = loop {
             // While the plugin backs off or lacks a permission, the batch waits.
             self.version.health.wait_until_allowed().await;
@@ -270,8 +270,8 @@ impl Observer {
         }
         match outcome {
             Some(Ok(())) => {
-                self.guest.recent_errors.record_success();
-                self.guest.metrics.observed.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+                self.plugin.recent_errors.record_success();
+                self.plugin.metrics.observed.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
                 let view = self.version.views.by_name.get(&watch);
                 self.trackers[position].succeeded(|object| match view {
                     Some(view) => view.cache.shared_copy(object),
@@ -280,7 +280,7 @@ impl Observer {
             }
             Some(Err(failure)) => {
                 let key = only.as_ref().map_or("", ObjectKey::as_str);
-                self.guest.recent_errors.record_error(&watch, key, &failure);
+                self.plugin.recent_errors.record_error(&watch, key, &failure);
                 self.failed(position, &watch, count, &failure).await;
             }
             // The instance was discarded; the next one receives everything in a replay.
@@ -290,7 +290,7 @@ impl Observer {
     }
 
     async fn failed(&mut self, position: usize, watch: &str, count: usize, failure: &Failure) {
-        self.guest.metrics.observe_errors.inc();
+        self.plugin.metrics.observe_errors.inc();
         let is_permanent = matches!(failure, Failure::Terminal(_));
         match self.trackers[position].failed(is_permanent) {
             Some(FailureOutcome::Retry { failures }) => {
@@ -310,14 +310,14 @@ impl Observer {
 
     /// Reports in the metrics, the log and an Event that an object was parked.
     fn park(&self, watch: &str, notification: &Notification, failure: &Failure) {
-        self.guest.metrics.parked.inc();
+        self.plugin.metrics.parked.inc();
         let key = notification.key();
         let message = format!(
             "observe failed: {failure}; {key} is set aside until it changes, a deletion for some minutes"
         );
         self.log(watch, LogLevel::Error, &message);
-        let recorded = self.guest.events.record(NewEvent {
-            plugin: self.guest.name.to_shared(),
+        let recorded = self.plugin.events.record(NewEvent {
+            plugin: self.plugin.name.to_shared(),
             regarding: notification.object().clone(),
             warning: true,
             reason: "ObserveFailed".to_owned(),
@@ -330,17 +330,17 @@ impl Observer {
             .collect(),
         });
         if !recorded {
-            self.guest.metrics.events_dropped.inc();
+            self.plugin.metrics.events_dropped.inc();
         }
     }
 
     fn log_failure(&self, watch: &str, failure: &Failure, retry: &str) {
         let text = format_args!("observe failed: {failure}");
-        self.guest.log.failure(LogLevel::Warn, text, &retry, &[("watch", &watch)]);
+        self.plugin.log.failure(LogLevel::Warn, text, &retry, &[("watch", &watch)]);
     }
 
     fn log(&self, watch: &str, level: LogLevel, message: &str) {
-        self.guest.log.host(level, format_args!("{message}"), &[("watch", &watch)]);
+        self.plugin.log.host(level, format_args!("{message}"), &[("watch", &watch)]);
     }
 }
 

@@ -38,7 +38,7 @@ fn server(wishes: &[(&str, &str)]) -> kube::Client {
 }
 
 struct Fixture {
-    guest: GuestServices,
+    plugin: PluginServices,
     running: RunningVersion,
     version: Arc<Version>,
     history: DeliveryHistory,
@@ -59,11 +59,11 @@ struct FixtureOptions {
 async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixture {
     let FixtureOptions { ended, stateful, feed } = options;
     let client = server(wishes);
-    let guest = GuestServices::for_test("watcher", client.clone());
+    let plugin = PluginServices::for_test("watcher", client.clone());
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/every.wat");
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
     let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
-    let host = Arc::new(GuestHost::for_describe(guest.clone(), "{}".into()));
+    let host = Arc::new(GuestHost::for_describe(plugin.clone(), "{}".into()));
     let pool = InstancePool::new(code, host, InstanceLimits::default());
     let options = InformerOptions::default().with_streaming_list(false);
     let others = InformerRegistry::new(KubeListWatches::new(client.clone()), options.clone());
@@ -101,7 +101,7 @@ async fn fixture_with(wishes: &[(&str, &str)], options: FixtureOptions) -> Fixtu
     };
     let version = Arc::new(version);
     Fixture {
-        guest,
+        plugin,
         running: Arc::new(RwLock::new(Arc::clone(&version).into())),
         version,
         history: DeliveryHistory::default(),
@@ -113,14 +113,14 @@ impl Fixture {
         tokio::spawn(observe(
             Arc::clone(&self.running),
             Arc::clone(&self.version),
-            self.guest.clone(),
+            self.plugin.clone(),
             self.history.clone(),
         ))
     }
 
     /// The guest's own log lines, one per notification that it received.
     fn received(&self) -> Vec<String> {
-        let lines = self.guest.log.all().after(0, None).into_iter();
+        let lines = self.plugin.log.all().after(0, None).into_iter();
         lines.filter(|line| line.level == "info").map(|line| line.message).collect()
     }
 
@@ -145,9 +145,9 @@ async fn a_batch_that_fails_five_times_is_split_and_the_failing_notification_is_
         expected,
         "the batch five times, its first event five times, the other one"
     );
-    let metrics = &fixture.guest.metrics;
+    let metrics = &fixture.plugin.metrics;
     assert_eq!((metrics.parked.get(), metrics.observe_errors.get()), (1, 10));
-    fixture.until("its count", |fixture| fixture.guest.metrics.observed.get() == 1).await;
+    fixture.until("its count", |fixture| fixture.plugin.metrics.observed.get() == 1).await;
     assert!(!task.is_finished());
     task.abort();
 }
@@ -178,7 +178,7 @@ async fn a_watch_that_ends_does_not_end_the_others() {
     let task = fixture.start();
     let is_reported = |fixture: &Fixture| {
         fixture
-            .guest
+            .plugin
             .log
             .all()
             .after(0, None)
@@ -255,7 +255,7 @@ async fn an_idle_instance_is_dropped_and_the_next_receives_everything() {
     assert!(started.elapsed() < Duration::from_secs(200), "it was dropped long before the next change");
     fixture.until("the resync", |fixture| fixture.received().len() > 2).await;
     assert_eq!(fixture.received()[..3], ["initial good", "initial good", "resync good"]);
-    assert_eq!(fixture.guest.metrics.observe_errors.get(), 0);
+    assert_eq!(fixture.plugin.metrics.observe_errors.get(), 0);
     task.abort();
 }
 
@@ -310,7 +310,7 @@ async fn nothing_is_delivered_while_the_plugin_is_paused() {
 async fn the_next_version_receives_deletions_of_objects_that_only_the_previous_one_received() {
     let before = fixture(&[("good", "fine"), ("other", "fine")]).await;
     let task = before.start();
-    before.until("both objects", |fixture| fixture.guest.metrics.observed.get() == 2).await;
+    before.until("both objects", |fixture| fixture.plugin.metrics.observed.get() == 2).await;
     task.abort();
     assert!(task.await.is_err());
     // The object was deleted while no observer ran.
@@ -318,7 +318,7 @@ async fn the_next_version_receives_deletions_of_objects_that_only_the_previous_o
     after.history = before.history.clone();
     let task = after.start();
     after
-        .until("the deletion of the other object", |fixture| fixture.guest.metrics.observed.get() == 2)
+        .until("the deletion of the other object", |fixture| fixture.plugin.metrics.observed.get() == 2)
         .await;
     assert_eq!(after.received(), ["initial good", "deleted other"]);
     task.abort();
@@ -328,7 +328,7 @@ async fn the_next_version_receives_deletions_of_objects_that_only_the_previous_o
 async fn a_restarted_observer_replays_the_objects_that_were_delivered() {
     let fixture = fixture(&[("good", "fine")]).await;
     let task = fixture.start();
-    fixture.until("the object", |fixture| fixture.guest.metrics.observed.get() == 1).await;
+    fixture.until("the object", |fixture| fixture.plugin.metrics.observed.get() == 1).await;
     task.abort();
     assert!(task.await.is_err());
     let task = fixture.start();
@@ -339,7 +339,7 @@ async fn a_restarted_observer_replays_the_objects_that_were_delivered() {
         .wait_for(|caught_up| *caught_up)
         .await
         .expect("it is there");
-    fixture.until("the object once more", |fixture| fixture.guest.metrics.observed.get() == 2).await;
+    fixture.until("the object once more", |fixture| fixture.plugin.metrics.observed.get() == 2).await;
     assert_eq!(fixture.received(), ["initial good", "initial good"]);
     task.abort();
 }
@@ -347,17 +347,17 @@ async fn a_restarted_observer_replays_the_objects_that_were_delivered() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_panics_is_restarted_and_loses_nothing() {
     let fixture = fixture(&[("good", "fine"), ("other", "fine")]).await;
-    fixture.guest.panics.arm("observer", 3);
-    let (guest, history) = (fixture.guest.clone(), fixture.history.clone());
+    fixture.plugin.panics.arm("observer", 3);
+    let (plugin, history) = (fixture.plugin.clone(), fixture.history.clone());
     let (running, version) = (Arc::clone(&fixture.running), Arc::clone(&fixture.version));
     let task = tokio::spawn(async move {
         let observe = || -> futures::future::BoxFuture<'static, ()> {
-            Box::pin(observe(Arc::clone(&running), Arc::clone(&version), guest.clone(), history.clone()))
+            Box::pin(observe(Arc::clone(&running), Arc::clone(&version), plugin.clone(), history.clone()))
         };
-        guest.restart("observer", observe).await;
+        plugin.restart("observer", observe).await;
     });
-    fixture.until("both objects", |fixture| fixture.guest.metrics.observed.get() == 2).await;
+    fixture.until("both objects", |fixture| fixture.plugin.metrics.observed.get() == 2).await;
     assert_eq!(fixture.received(), ["initial good", "initial other"]);
-    assert_eq!(fixture.guest.metrics.task_panics.get(), 3);
+    assert_eq!(fixture.plugin.metrics.task_panics.get(), 3);
     task.abort();
 }

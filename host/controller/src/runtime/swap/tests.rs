@@ -10,7 +10,7 @@ use crate::cache::own_writes::OwnWrite;
 use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{ViewIndex, Views};
 use crate::config::canary_share::CanaryShare;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::{Health, RecentErrors};
 
 const INDEX: &str = "names";
@@ -32,15 +32,15 @@ async fn fixture(limits: InstanceLimits) -> Fixture {
     let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
     });
-    let guest = GuestServices::for_test("indexed", kube::Client::new(service, "n"));
-    let pool = Version::test_pool(&guest, "index.wat", limits).await;
-    let mut view = watch.view(guest.writes.for_resource(&model_server::resource()));
+    let plugin = PluginServices::for_test("indexed", kube::Client::new(service, "n"));
+    let pool = Version::test_pool(&plugin, "index.wat", limits).await;
+    let mut view = watch.view(plugin.writes.for_resource(&model_server::resource()));
     view.computed = crate::cache::computed::ComputedIndexes::new(
         vec![INDEX.to_owned()],
         pilothouse_plugin::HostMemory::default(),
     );
     view.indexes.insert(INDEX.to_owned(), ViewIndex::Computed);
-    let indexer = Indexer::start(pool.clone(), guest, Health::default());
+    let indexer = Indexer::start(pool.clone(), plugin, Health::default());
     let mut views = Views { indexer: Some(indexer), ..Views::default() };
     views.by_name.insert("maps".into(), Box::new(view));
     let views = Arc::new(views);

@@ -6,7 +6,7 @@ use pilothouse_plugin::{HostContext, Reason, Request};
 
 use super::outcome::FinishedReconcile;
 use crate::client::in_flight::HeldItem;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::load::version::Version;
 use crate::runtime::queue::Item;
 use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace, TRACEPARENT};
@@ -14,7 +14,7 @@ use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace, TRACEPARENT};
 /// A key that a worker has taken from the queue. A worker may be aborted at any `await`: a key that is not handled by then goes back into
 /// the queue.
 pub(super) struct ReconcileAttempt<'a> {
-    guest: &'a GuestServices,
+    plugin: &'a PluginServices,
     pub(super) item: HeldItem,
     pub(super) request: Arc<Request>,
     /// `None` without tracing.
@@ -23,17 +23,17 @@ pub(super) struct ReconcileAttempt<'a> {
 }
 
 impl<'a> ReconcileAttempt<'a> {
-    pub(super) fn new(guest: &'a GuestServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
+    pub(super) fn new(plugin: &'a PluginServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
         let Item { watch, key } = item.key().clone();
         let (attempt, event_at) = (item.attempts(), item.event_at());
-        let trace = guest.tracer.begin(item.ready_for(), item.events());
+        let trace = plugin.tracer.begin(item.ready_for(), item.events());
         let labels = trace.as_ref().and_then(|trace| trace.sampled_labels());
-        guest.metrics.queue_latency.observe(item.ready_for().as_secs_f64(), labels, None);
+        plugin.metrics.queue_latency.observe(item.ready_for().as_secs_f64(), labels, None);
         let host_context = trace.clone().map(HostContext::new);
         let traceparent = trace.as_ref().and_then(|trace| trace.sampled_traceparent());
         let extra = traceparent.map(|value| (TRACEPARENT.to_owned(), value)).into_iter().collect();
         let request = Request { watch, key, reasons, attempt, extra, event_at, host_context };
-        Self { guest, item, request: Arc::new(request), trace, is_handled: false }
+        Self { plugin, item, request: Arc::new(request), trace, is_handled: false }
     }
 }
 
@@ -43,7 +43,7 @@ impl ReconcileAttempt<'_> {
         let trace = self.trace.as_ref()?;
         let events = self.item.take_events();
         let ended = EndedReconcile {
-            plugin: self.guest.name.as_str(),
+            plugin: self.plugin.name.as_str(),
             item: self.item.key(),
             reasons: &self.request.reasons,
             attempt: self.item.attempts(),
@@ -59,7 +59,7 @@ impl ReconcileAttempt<'_> {
         let Item { watch, key } = self.item.key().clone();
         let names = version.renamed_watches.lock().get(&watch).cloned().unwrap_or_default();
         if names.is_empty() {
-            tracing::debug!(plugin = %self.guest.name, %watch, %key, "dropped: its target watch is gone");
+            tracing::debug!(plugin = %self.plugin.name, %watch, %key, "dropped: its target watch is gone");
         }
         for name in names {
             self.queue_as(&Item { watch: name, key: key.clone() });
@@ -72,7 +72,7 @@ impl ReconcileAttempt<'_> {
         let reasons = &self.request.reasons;
         for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
             let (priority, event_at) = (self.item.priority(), self.item.event_at());
-            self.guest.queue.add_for_event(item.clone(), *reason, priority, event_at.map(Into::into));
+            self.plugin.queue.add_for_event(item.clone(), *reason, priority, event_at.map(Into::into));
         }
     }
 }
@@ -85,11 +85,11 @@ impl Drop for ReconcileAttempt<'_> {
         let reasons = &self.request.reasons;
         let reasons = if reasons.is_empty() { &[Reason::Other] } else { &**reasons };
         if !std::thread::panicking() {
-            self.guest.queue.requeue_taken(&mut self.item, reasons);
+            self.plugin.queue.requeue_taken(&mut self.item, reasons);
         } else {
             // The next worker may panic at this key, too, so the key is delayed as after a failure.
-            if let Some(delay) = self.guest.queue.retry(&mut self.item, reasons) {
-                self.guest.queue.requeue_taken_after(&mut self.item, reasons, delay);
+            if let Some(delay) = self.plugin.queue.retry(&mut self.item, reasons) {
+                self.plugin.queue.requeue_taken_after(&mut self.item, reasons, delay);
             }
         }
         // The item is dropped after this; only then does the queue give the key that was added to a worker.
@@ -99,10 +99,10 @@ impl Drop for ReconcileAttempt<'_> {
 /// [`ReconcileAttempt::requeue_renamed`] for a key that was just taken.
 #[cfg(test)]
 pub(in crate::runtime) fn requeue_renamed(
-    guest: &GuestServices,
+    plugin: &PluginServices,
     item: HeldItem,
     reasons: Vec<Reason>,
     version: &Version,
 ) {
-    ReconcileAttempt::new(guest, item, reasons).requeue_renamed(version);
+    ReconcileAttempt::new(plugin, item, reasons).requeue_renamed(version);
 }

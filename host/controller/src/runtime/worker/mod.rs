@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::running::RunningVersion;
 use super::work_gate::WorkGate;
 use super::workers::WorkerSlot;
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::Activity;
 use crate::load::version::Version;
 use crate::runtime::hot_loop;
@@ -33,10 +33,10 @@ pub(super) async fn work(
     slot: WorkerSlot,
     running: RunningVersion,
     gate: watch::Receiver<WorkGate>,
-    guest: GuestServices,
+    plugin: PluginServices,
 ) {
-    let supervisor = guest.clone();
-    let mut worker = Worker { slot, running, gate, guest };
+    let supervisor = plugin.clone();
+    let mut worker = Worker { slot, running, gate, plugin };
     supervisor.supervise("worker", &mut worker, |worker| Box::pin(worker.run())).await;
 }
 
@@ -44,13 +44,13 @@ struct Worker {
     slot: WorkerSlot,
     running: RunningVersion,
     gate: watch::Receiver<WorkGate>,
-    guest: GuestServices,
+    plugin: PluginServices,
 }
 
 impl Worker {
     async fn run(&mut self) {
-        let Self { slot, running, gate, guest } = self;
-        let guest = &*guest;
+        let Self { slot, running, gate, plugin } = self;
+        let plugin = &*plugin;
         let mut current_gate = gate.borrow_and_update().clone();
         while !slot.is_surplus() {
             // An error means that the plugin's task is gone, and that there will be no other gate.
@@ -70,15 +70,15 @@ impl Worker {
             }
             let next = tokio::select! {
                 biased;
-                next = guest.queue.get() => next,
+                next = plugin.queue.get() => next,
                 () = current_gate.wait_until_blocked() => continue,
                 () = slot.wait_until_surplus() => return,
             };
             let Some((item, reasons)) = next else { return };
-            let mut held = ReconcileAttempt::new(guest, item, reasons);
+            let mut held = ReconcileAttempt::new(plugin, item, reasons);
             let request = Arc::clone(&held.request);
-            if let Some(delay) = guest.hot_loops.begin(held.item.key(), &request.reasons) {
-                guest.queue.requeue_taken_after(&mut held.item, &request.reasons, delay);
+            if let Some(delay) = plugin.hot_loops.begin(held.item.key(), &request.reasons) {
+                plugin.queue.requeue_taken_after(&mut held.item, &request.reasons, delay);
                 held.is_handled = true;
                 continue;
             }
@@ -96,14 +96,14 @@ impl Worker {
                     if running.canary.is_some() {
                         // The worker goes on with the keys of the other version, so this one must not come back at once.
                         let reasons = request.reasons.as_slice();
-                        guest.queue.requeue_blocked(&mut held.item, reasons, blocked_key_delay(version));
+                        plugin.queue.requeue_blocked(&mut held.item, reasons, blocked_key_delay(version));
                         held.is_handled = true;
                     }
                     break;
                 };
-                let active = ActiveReconcile::begin(guest);
-                guest.panics.inject_test_panic("worker");
-                let outcome = reconcile(version, &seen_by_guest(guest, &request)).await;
+                let active = ActiveReconcile::begin(plugin);
+                plugin.panics.inject_test_panic("worker");
+                let outcome = reconcile(version, &seen_by_guest(plugin, &request)).await;
                 drop(active);
                 if let Some(finished) = outcome {
                     match &finished.outcome {
@@ -112,13 +112,13 @@ impl Worker {
                         }
                         _ => permit.succeeded(Activity::Reconcile),
                     }
-                    chosen.count(guest, finished.outcome.is_err());
-                    let errors = chosen.recent_errors(guest);
+                    chosen.count(plugin, finished.outcome.is_err());
+                    let errors = chosen.recent_errors(plugin);
                     let exported = held.end_trace(&finished);
-                    apply_outcome(guest, errors, &mut held.item, &request.reasons, finished, exported);
+                    apply_outcome(plugin, errors, &mut held.item, &request.reasons, finished, exported);
                     held.is_handled = true;
-                    if let Some(found) = guest.hot_loops.end(held.item.key()) {
-                        hot_loop::report(guest, held.item.key(), &found);
+                    if let Some(found) = plugin.hot_loops.end(held.item.key()) {
+                        hot_loop::report(plugin, held.item.key(), &found);
                     }
                     break;
                 }
@@ -139,12 +139,12 @@ fn blocked_key_delay(version: &Version) -> Duration {
 }
 
 /// Counts a reconcile as active until it is dropped.
-struct ActiveReconcile<'a>(&'a GuestServices);
+struct ActiveReconcile<'a>(&'a PluginServices);
 
 impl<'a> ActiveReconcile<'a> {
-    fn begin(guest: &'a GuestServices) -> Self {
-        guest.metrics.active_workers.inc();
-        Self(guest)
+    fn begin(plugin: &'a PluginServices) -> Self {
+        plugin.metrics.active_workers.inc();
+        Self(plugin)
     }
 }
 
@@ -155,8 +155,8 @@ impl Drop for ActiveReconcile<'_> {
 }
 
 /// Returns the request that the guest receives: the same one, unless a simulation withholds the reasons.
-fn seen_by_guest(guest: &GuestServices, request: &Arc<Request>) -> Arc<Request> {
-    if !guest.withholds_reasons.load(Ordering::Relaxed) {
+fn seen_by_guest(plugin: &PluginServices, request: &Arc<Request>) -> Arc<Request> {
+    if !plugin.withholds_reasons.load(Ordering::Relaxed) {
         return Arc::clone(request);
     }
     Arc::new(Request { reasons: vec![Reason::Other], attempt: 0, ..Request::clone(request) })

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::client::in_flight::HeldItem;
 use crate::explain::journal::{ReconcileOutcome, ReconcileRecord, reason_bits};
-use crate::guest_host::GuestServices;
+use crate::guest_host::PluginServices;
 use crate::lifecycle::RecentErrors;
 use crate::runtime::queue::Item;
 use crate::trace::ExportedTrace;
@@ -34,26 +34,26 @@ impl FinishedReconcile {
 
 /// Requeues or forgets the key, depending on the outcome. Runs before the key is released, so that it cannot be lost.
 pub(super) fn apply_outcome(
-    guest: &GuestServices,
+    plugin: &PluginServices,
     errors: &RecentErrors,
     item: &mut HeldItem,
     reasons: &[Reason],
     finished: FinishedReconcile,
     exported: Option<ExportedTrace>,
 ) {
-    let metrics = &guest.metrics;
+    let metrics = &plugin.metrics;
     let labels = || exported.map(|trace| trace.labels());
     metrics.reconcile_time.observe(finished.time.as_secs_f64(), labels(), None);
     if let Some(event_at) = item.event_at() {
         let delay = finished.started.saturating_duration_since(event_at);
         metrics.event_to_reconcile.observe(delay.as_secs_f64(), labels(), None);
     }
-    guest.journal.record_reconcile(
+    plugin.journal.record_reconcile(
         &item.key().watch,
         &item.key().key,
         finished.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
     );
-    guest.slow_reconciles.record(item.key(), finished.time, || guest.environment.clock.now());
+    plugin.slow_reconciles.record(item.key(), finished.time, || plugin.environment.clock.now());
     match finished.outcome {
         Ok(Outcome::Done) => {
             errors.record_success();
@@ -64,7 +64,7 @@ pub(super) fn apply_outcome(
             errors.record_success();
             metrics.requeued_after.inc();
             item.forget();
-            guest.queue.requeue_after(item, reasons, delay);
+            plugin.queue.requeue_after(item, reasons, delay);
         }
         Err(Failure::Terminal(problem)) => {
             metrics.failed.inc();
@@ -73,7 +73,7 @@ pub(super) fn apply_outcome(
             item.forget();
             let Item { watch, key } = item.key();
             errors.record_error(watch, key.as_str(), &problem);
-            guest.log.failure(
+            plugin.log.failure(
                 LogLevel::Error,
                 format_args!("failed with a terminal error: {problem}"),
                 &"not tried again until the object changes",
@@ -93,10 +93,10 @@ pub(super) fn apply_outcome(
                 };
             }
             let attempt = item.attempts() + 1;
-            let retry = RetryDelay(guest.queue.retry(item, reasons));
+            let retry = RetryDelay(plugin.queue.retry(item, reasons));
             let Item { watch, key } = item.key();
             errors.record_error(watch, key.as_str(), &failure);
-            guest.log.failure(
+            plugin.log.failure(
                 LogLevel::Warn,
                 format_args!("failed: {failure}"),
                 &retry,

@@ -11,95 +11,95 @@ use crate::metrics::Metrics;
 use crate::runtime::queue::Item;
 use crate::trace::{TraceOptions, Tracer};
 
-fn guest() -> GuestServices {
+fn plugin() -> PluginServices {
     let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
     });
-    GuestServices::for_test("held", kube::Client::new(service, "default"))
+    PluginServices::for_test("held", kube::Client::new(service, "default"))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_an_aborted_worker_holds_goes_back_into_the_queue() {
-    let guest = guest();
+    let plugin = plugin();
     let running = RunningVersion::default();
     let exclusive = running.write().await;
     let gate = watch::Sender::new(WorkGate::default());
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
     let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-    guest.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
-    while guest.queue.snapshot().depth > 0 {
+    plugin.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
+    while plugin.queue.snapshot().depth > 0 {
         tokio::task::yield_now().await;
     }
     // The worker has the key, and waits for the lock.
     workers.shutdown().await;
     drop(exclusive);
-    let (again, reasons) = guest.queue.get().await.expect("the key");
+    let (again, reasons) = plugin.queue.get().await.expect("the key");
     assert_eq!((again.key(), reasons), (&item, vec![Reason::Deleted]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_panics_returns_its_key_and_is_restarted() {
-    let guest = guest();
-    let pool = Version::test_pool(&guest, "done.wat", pilothouse_plugin::InstanceLimits::default()).await;
+    let plugin = plugin();
+    let pool = Version::test_pool(&plugin, "done.wat", pilothouse_plugin::InstanceLimits::default()).await;
     let mut views = crate::cache::views::Views::default();
-    let view = crate::runtime::handover::tests::view(&guest);
+    let view = crate::runtime::handover::tests::view(&plugin);
     views.by_name.insert("maps".into(), Box::new(view));
     let version = Arc::new(Version::for_test(pool, Arc::new(views)));
     let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&version).into()));
     let gate = watch::Sender::new(WorkGate::new(version.health.clone(), None));
-    guest.panics.arm("worker", 2);
+    plugin.panics.arm("worker", 2);
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
     let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-    guest.queue.add(item, Reason::Deleted, Priority::Normal);
+    plugin.queue.add(item, Reason::Deleted, Priority::Normal);
     let started = Instant::now();
-    while guest.metrics.succeeded.get() == 0 {
+    while plugin.metrics.succeeded.get() == 0 {
         assert!(started.elapsed().as_secs() < 60, "the key is lost");
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    assert_eq!((guest.metrics.task_panics.get(), guest.metrics.active_workers.get()), (2, 0));
-    let status = guest.panics.status_text().expect("a problem in the status");
+    assert_eq!((plugin.metrics.task_panics.get(), plugin.metrics.active_workers.get()), (2, 0));
+    let status = plugin.panics.status_text().expect("a problem in the status");
     assert!(
         status.contains("worker task panicked: a defect in the worker; started again in 200ms"),
         "{status}"
     );
-    let lines = guest.log.all().after(0, None);
+    let lines = plugin.log.all().after(0, None);
     assert_eq!(lines.iter().filter(|line| line.message.contains("panicked")).count(), 2);
     tokio::time::advance(std::time::Duration::from_secs(180)).await;
-    assert_eq!(guest.panics.status_text(), None, "the worker has not panicked since");
+    assert_eq!(plugin.panics.status_text(), None, "the worker has not panicked since");
     workers.shutdown().await;
 }
 
 /// A version whose only watch, of ConfigMaps, is a target.
-async fn version(guest: &GuestServices, file: &str) -> Arc<Version> {
-    let pool = Version::test_pool(guest, file, pilothouse_plugin::InstanceLimits::default()).await;
+async fn version(plugin: &PluginServices, file: &str) -> Arc<Version> {
+    let pool = Version::test_pool(plugin, file, pilothouse_plugin::InstanceLimits::default()).await;
     let mut views = crate::cache::views::Views::default();
-    let view = crate::runtime::handover::tests::view(guest);
+    let view = crate::runtime::handover::tests::view(plugin);
     views.by_name.insert("maps".into(), Box::new(view));
     Arc::new(Version::for_test(pool, Arc::new(views)))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begins() {
-    let guest = guest();
-    let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);
+    let plugin = plugin();
+    let (stable, canary) = (version(&plugin, "done.wat").await, version(&plugin, "done.wat").await);
     stable.views.access.set_paused(true);
     let gate = watch::Sender::new(WorkGate::new(stable.health.clone(), None));
     let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&stable).into()));
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
     let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-    guest.queue.add(item, Reason::Updated, Priority::Normal);
+    plugin.queue.add(item, Reason::Updated, Priority::Normal);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(guest.queue.snapshot().depth, 1, "the worker waits");
+    assert_eq!(plugin.queue.snapshot().depth, 1, "the worker waits");
     let health = canary.health.clone();
     let share = CanaryShare::Percent(100);
     let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
     running.write().await.canary = Some(canary);
     gate.send_replace(WorkGate::new(stable.health.clone(), Some(health)));
     let started = Instant::now();
-    while guest.metrics.canary_succeeded.get() == 0 {
+    while plugin.metrics.canary_succeeded.get() == 0 {
         assert!(started.elapsed().as_secs() < 60, "the worker still waits");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -108,8 +108,8 @@ async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begin
 
 #[tokio::test(start_paused = true)]
 async fn a_key_of_a_version_that_backs_off_waits_until_the_backoff_ends() {
-    let guest = guest();
-    let version = version(&guest, "done.wat").await;
+    let plugin = plugin();
+    let version = version(&plugin, "done.wat").await;
     assert_eq!(blocked_key_delay(&version), BLOCKED_KEY_DELAY);
     let health = &version.health;
     for _ in 0..5 {
@@ -129,15 +129,15 @@ async fn a_key_of_a_version_that_backs_off_waits_until_the_backoff_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_guest_does_not_learn_the_reasons_that_are_withheld() {
-    let guest = guest();
+    let plugin = plugin();
     let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-    guest.queue.add(item, Reason::Created, Priority::Normal);
-    let (item, reasons) = guest.queue.get().await.expect("the key");
-    let mut attempt = ReconcileAttempt::new(&guest, item, reasons);
+    plugin.queue.add(item, Reason::Created, Priority::Normal);
+    let (item, reasons) = plugin.queue.get().await.expect("the key");
+    let mut attempt = ReconcileAttempt::new(&plugin, item, reasons);
     Arc::make_mut(&mut attempt.request).attempt = 3;
-    assert_eq!(seen_by_guest(&guest, &attempt.request), attempt.request);
-    guest.withholds_reasons.store(true, Ordering::Relaxed);
-    let seen = seen_by_guest(&guest, &attempt.request);
+    assert_eq!(seen_by_guest(&plugin, &attempt.request), attempt.request);
+    plugin.withholds_reasons.store(true, Ordering::Relaxed);
+    let seen = seen_by_guest(&plugin, &attempt.request);
     assert_eq!((seen.reasons.as_slice(), seen.attempt), (&[Reason::Other][..], 0));
     assert_eq!((&seen.watch, &seen.key), (&attempt.request.watch, &attempt.request.key));
     assert_eq!(attempt.request.reasons, [Reason::Created], "the host still knows them");
@@ -146,15 +146,15 @@ async fn a_guest_does_not_learn_the_reasons_that_are_withheld() {
 #[tokio::test(start_paused = true)]
 async fn a_guest_gets_the_trace_of_a_reconcile_that_was_sampled() {
     for (ratio, traces) in [(1.0, 1), (0.0, 0)] {
-        let mut guest = guest();
+        let mut plugin = plugin();
         let options = TraceOptions { ratio, slow: Duration::MAX };
         let metrics = Metrics::register(&mut Default::default());
-        let (tracer, _spans) = Tracer::new(&options, &metrics, &guest.environment);
-        guest.tracer = tracer;
+        let (tracer, _spans) = Tracer::new(&options, &metrics, &plugin.environment);
+        plugin.tracer = tracer;
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-        guest.queue.add(item, Reason::Created, Priority::Normal);
-        let (item, reasons) = guest.queue.get().await.expect("the key");
-        let attempt = ReconcileAttempt::new(&guest, item, reasons);
+        plugin.queue.add(item, Reason::Created, Priority::Normal);
+        let (item, reasons) = plugin.queue.get().await.expect("the key");
+        let attempt = ReconcileAttempt::new(&plugin, item, reasons);
         let extra = &attempt.request.extra;
         assert_eq!(extra.len(), traces);
         let id = attempt.trace.as_ref().expect("a trace").sampled_id();
@@ -167,10 +167,10 @@ async fn a_guest_gets_the_trace_of_a_reconcile_that_was_sampled() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_without_tracing_allocates_only_its_request() {
-    let begin = async |guest: &GuestServices| {
+    let begin = async |plugin: &PluginServices| {
         let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
-        guest.queue.add(item, Reason::Created, Priority::Normal);
-        let (item, reasons) = guest.queue.get().await.expect("the key");
+        plugin.queue.add(item, Reason::Created, Priority::Normal);
+        let (item, reasons) = plugin.queue.get().await.expect("the key");
         let mut request = None;
         let without_spans = allocation_counter::measure(|| {
             let Item { watch, key } = item.key().clone();
@@ -180,25 +180,25 @@ async fn a_reconcile_without_tracing_allocates_only_its_request() {
         });
         let mut attempt = None;
         let begun = allocation_counter::measure(|| {
-            attempt = Some(ReconcileAttempt::new(guest, item, reasons));
+            attempt = Some(ReconcileAttempt::new(plugin, item, reasons));
         });
         (without_spans.count_total, begun.count_total)
     };
-    let mut guest = guest();
-    let (without_spans, off) = begin(&guest).await;
+    let mut plugin = plugin();
+    let (without_spans, off) = begin(&plugin).await;
     assert_eq!(off, without_spans);
     let options = TraceOptions { ratio: 0.0, slow: Duration::MAX };
     let metrics = Metrics::register(&mut Default::default());
-    let (tracer, _spans) = Tracer::new(&options, &metrics, &guest.environment);
-    guest.tracer = tracer;
-    let (without_spans, on) = begin(&guest).await;
+    let (tracer, _spans) = Tracer::new(&options, &metrics, &plugin.environment);
+    plugin.tracer = tracer;
+    let (without_spans, on) = begin(&plugin).await;
     assert!(on > without_spans, "{on} allocations with a trace, {without_spans} without");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_canary_that_backs_off_delays_only_its_own_keys() {
-    let guest = guest();
-    let (stable, canary) = (version(&guest, "done.wat").await, version(&guest, "done.wat").await);
+    let plugin = plugin();
+    let (stable, canary) = (version(&plugin, "done.wat").await, version(&plugin, "done.wat").await);
     for _ in 0..5 {
         canary.health.record_fault(Activity::Reconcile, None, &"it trapped");
     }
@@ -209,20 +209,20 @@ async fn a_canary_that_backs_off_delays_only_its_own_keys() {
     let versions = RunningVersions { stable: Some(stable), canary: Some(canary) };
     let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(versions));
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), guest.clone()));
+    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
     for namespace in ["canary", "n"] {
         let item = Item { watch: "maps".into(), key: ObjectKey::new(namespace, "a") };
-        guest.queue.add(item, Reason::Updated, Priority::Normal);
+        plugin.queue.add(item, Reason::Updated, Priority::Normal);
     }
-    while guest.metrics.succeeded.get() == 0 {
+    while plugin.metrics.succeeded.get() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let counts = (guest.metrics.canary_succeeded.get(), guest.queue.snapshot().delayed);
+    let counts = (plugin.metrics.canary_succeeded.get(), plugin.queue.snapshot().delayed);
     assert_eq!(counts, (0, 1), "the key of the canary waits");
-    while guest.metrics.succeeded.get() == 1 {
+    while plugin.metrics.succeeded.get() == 1 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(guest.metrics.canary_succeeded.get(), 1, "the canary has recovered");
-    assert_eq!(guest.metrics.reconciles().reconciles, 1, "those of the canary are counted apart");
+    assert_eq!(plugin.metrics.canary_succeeded.get(), 1, "the canary has recovered");
+    assert_eq!(plugin.metrics.reconciles().reconciles, 1, "those of the canary are counted apart");
     workers.shutdown().await;
 }
