@@ -39,12 +39,10 @@ pub(super) struct HostConfig {
     /// Plugins that come from registries.
     #[cfg(feature = "registry")]
     #[serde(default)]
-    #[cfg_attr(test, schemars(with = "Vec<serde_json::Value>"))]
     pub(super) plugins: Vec<pilothouse_registry::PluginEntry>,
     /// What concerns all registries.
     #[cfg(feature = "registry")]
     #[serde(default)]
-    #[cfg_attr(test, schemars(with = "serde_json::Value"))]
     pub(super) registries: pilothouse_registry::RegistrySettings,
     /// Objects of the kind `Plugin`, whose plugins are run, too.
     #[cfg(feature = "registry")]

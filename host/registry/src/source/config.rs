@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::{Problem, RegistryError, excerpt};
@@ -17,7 +18,7 @@ const SHORTEST_POLL: Duration = Duration::from_secs(10);
 const DEFAULT_POLL: Duration = Duration::from_secs(60);
 
 /// A plugin that comes from a registry: an entry of `plugins`.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginEntry {
     /// The plugin's name, as if its file were `NAME.wasm`.
@@ -27,13 +28,13 @@ pub struct PluginEntry {
     /// How often a tag is looked at, such as `60s` or `5m`. A digest is not looked at again.
     #[serde(default)]
     pub poll: Option<String>,
-    /// The members of the plugin's sidecar. It is the operator's; an artifact has none.
+    /// The members of the plugin's sidecar (`sidecar.schema.json`). It is the operator's; an artifact has none.
     #[serde(default)]
     pub sidecar: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// What concerns all registries: the member `registries`.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegistrySettings {
     /// The directory for what was pulled; in a pod, a volume.
@@ -66,7 +67,7 @@ pub struct RegistrySettings {
 }
 
 /// What happens to a running plugin that a changed policy does not allow any more.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub enum OnViolation {
     /// It runs on, and its status shows the violation. A restart of the host does not load it.
