@@ -1,5 +1,9 @@
 //! Redacts whole files, by their form, and finds the secrets and names in them.
 
+#[cfg(feature = "registry")]
+use base64::Engine;
+#[cfg(feature = "registry")]
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::redact::{REDACTED, Redactor};
@@ -175,14 +179,37 @@ pub(super) fn values_of_lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the credentials in a kubeconfig: all texts of its users except their names.
+/// Members of a kubeconfig's user that name files. Paths occur in errors that explain something.
+const PATHS_OF_USER: [&str; 3] = ["client-certificate", "client-key", "tokenFile"];
+
+/// Returns the credentials in a kubeconfig: all texts of its users except their names, the paths of files and commands.
 pub(super) fn kubeconfig_secrets(kubeconfig: &Value) -> Vec<String> {
     let mut secrets = Vec::new();
-    for user in kubeconfig["users"].as_array().into_iter().flatten() {
-        collect_texts(&user["user"], &mut secrets);
+    let users = kubeconfig["users"].as_array().into_iter().flatten();
+    for (member, value) in users.filter_map(|user| user["user"].as_object()).flatten() {
+        match (member.as_str(), value) {
+            (path, _) if PATHS_OF_USER.contains(&path) => {}
+            ("exec", Value::Object(exec)) => {
+                let others = exec.iter().filter(|(name, _)| *name != "command");
+                others.for_each(|(_, value)| collect_texts(value, &mut secrets));
+            }
+            _ => collect_texts(value, &mut secrets),
+        }
     }
-    // Paths and commands are no secrets, and occur in errors that explain something.
-    secrets.retain(|secret| !(secret.starts_with('/') && secret.len() < 256 && !secret.contains('\n')));
+    secrets
+}
+
+/// Returns the credentials in the configuration file of docker: all texts of its registries, and the passwords in them that are encoded.
+#[cfg(feature = "registry")]
+pub(super) fn registry_secrets(config: &Value) -> Vec<String> {
+    let mut secrets = Vec::new();
+    for registry in config["auths"].as_object().into_iter().flat_map(|registries| registries.values()) {
+        collect_texts(registry, &mut secrets);
+        let decoded = registry["auth"].as_str().and_then(|auth| BASE64_STANDARD.decode(auth).ok());
+        let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        let password = decoded.as_deref().and_then(|text| text.split_once(':'));
+        secrets.extend(password.map(|(_, password)| password.to_owned()));
+    }
     secrets
 }
 
@@ -301,5 +328,17 @@ mod tests {
         let secrets = kubeconfig_secrets(&parse_yaml(text).expect("YAML"));
         assert!(secrets.contains(&"canary-1".to_owned()) && secrets.contains(&"canary-2".to_owned()));
         assert!(!secrets.contains(&"/etc/key.pem".to_owned()) && !secrets.contains(&"me".to_owned()));
+    }
+
+    #[test]
+    #[cfg(feature = "registry")]
+    fn the_credentials_of_registries_are_secrets_also_encoded() {
+        // `me:canary-2` in base64.
+        let text = r#"{"auths": {"r.example": {"username": "me", "password": "canary-1"}, "s.example": {"auth": "bWU6Y2FuYXJ5LTI="}}}"#;
+        let secrets = registry_secrets(&serde_json::from_str(text).expect("JSON"));
+        for secret in ["canary-1", "canary-2", "bWU6Y2FuYXJ5LTI="] {
+            assert!(secrets.contains(&secret.to_owned()), "{secret}: {secrets:?}");
+        }
+        assert_eq!(registry_secrets(&Value::Null), Vec::<String>::new());
     }
 }

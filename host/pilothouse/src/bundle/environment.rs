@@ -19,6 +19,9 @@ const SENSITIVE: [&str; 11] = [
     "HEADERS",
 ];
 
+/// Ends of the names of variables that have the path of a file with credentials.
+const PATHS: [&str; 3] = ["_FILE", "_PATH", "_DIR"];
+
 /// What a bundle needs of an environment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EnvironmentFacts {
@@ -33,7 +36,8 @@ pub(crate) fn environment_facts(variables: impl IntoIterator<Item = (String, Str
     let mut facts = EnvironmentFacts::default();
     for (name, value) in variables {
         let upper = name.to_uppercase();
-        if SENSITIVE.iter().any(|part| upper.contains(part)) && !value.starts_with('/') {
+        let is_path = PATHS.iter().any(|end| upper.ends_with(end));
+        if !is_path && SENSITIVE.iter().any(|part| upper.contains(part)) {
             facts.secrets.push(value);
         } else if name.starts_with(PREFIX) {
             facts.own.push(format!("{name}={value}"));
@@ -54,11 +58,13 @@ mod tests {
             ("PILOTHOUSE_API_TOKEN", "canary-1"),
             ("DB_PASSWORD", "canary-2"),
             ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=canary-3"),
+            ("QUEUE_PASSWORD", "/canary-4"),
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token"),
             ("SSH_AUTH_SOCK", "/run/agent"),
             ("HOME", "/root"),
         ];
         let facts = environment_facts(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert_eq!(facts.own, ["PILOTHOUSE_PLUGINS=/plugins"]);
-        assert_eq!(facts.secrets, ["canary-1", "canary-2", "authorization=canary-3"]);
+        assert_eq!(facts.secrets, ["canary-1", "canary-2", "authorization=canary-3", "/canary-4"]);
     }
 }

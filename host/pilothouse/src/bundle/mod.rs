@@ -100,6 +100,15 @@ impl Material {
             Err(_) => self.secrets.extend(documents::values_of_lines(text)),
         }
     }
+
+    /// Adds the credentials of registries in a configuration file of docker, which itself is not part of the bundle.
+    #[cfg(feature = "registry")]
+    pub(crate) fn add_registry_credentials(&mut self, text: &str) {
+        match serde_json::from_str(text) {
+            Ok(config) => self.secrets.extend(documents::registry_secrets(&config)),
+            Err(_) => self.secrets.extend(documents::values_of_lines(text)),
+        }
+    }
 }
 
 /// How a bundle is made.

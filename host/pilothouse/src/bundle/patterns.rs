@@ -131,9 +131,16 @@ pub(super) fn redact(text: &str) -> String {
         }
     });
     let text = OPAQUE.replace_all(&text, |found: &Captures<'_>| {
-        if is_opaque(&found[0]) { REDACTED.to_owned() } else { found[0].to_owned() }
+        let start = found.get(0).map_or(0, |word| word.start());
+        let is_plain = is_digest(&text[..start], &found[0]) || !is_opaque(&found[0]);
+        if is_plain { found[0].to_owned() } else { REDACTED.to_owned() }
     });
     without_objects(&text)
+}
+
+/// Whether a word is the hexadecimal part of a digest such as `sha256:…`, which names a version of a plugin. `before` is the text before it.
+fn is_digest(before: &str, word: &str) -> bool {
+    before.ends_with("sha256:") && word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a long word looks like random text: base64, or hexadecimal. Names in Kubernetes have no upper-case letters, and UIDs have dashes.
@@ -219,6 +226,20 @@ mod tests {
             ("id AKIAIOSFODNN7EXAMPLEX", "id [redacted]"),
         ] {
             assert_eq!(redact(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn digests_of_plugins_stay() {
+        let hex = "0123456789abcdef".repeat(4);
+        for text in [
+            format!("image registry.example/team/a@sha256:{hex}"),
+            format!("the version sha256:{hex} runs on"),
+        ] {
+            assert_eq!(redact(&text), text);
+        }
+        for text in [format!("a {hex}"), format!("sha256:{hex}00"), format!("sha256:{}", &hex[..60])] {
+            assert!(redact(&text).contains(REDACTED), "{text}");
         }
     }
 

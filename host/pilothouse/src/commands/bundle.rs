@@ -1,5 +1,6 @@
 //! `pilothouse bundle`: collects what a bug report needs, without secrets. `crate::bundle` redacts and packs what this module collects.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -28,8 +29,8 @@ const MAX_EXPLAINED: usize = 100;
 const MAX_EXPLAINED_PER_PLUGIN: usize = 10;
 /// The maximum number of missing files that are named when the bundle was written.
 const MAX_NAMED: usize = 10;
-/// How long the plugins' files are checked, in total.
-const CHECK_TIME: Duration = Duration::from_secs(60);
+/// How long the plugins' files are checked, in total. With it, a bundle takes about as long as the interval between its two snapshots.
+const CHECK_TIME: Duration = Duration::from_secs(8);
 /// The token of a pod's service account.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
@@ -39,12 +40,20 @@ pub(crate) async fn run(flags: Bundle) -> CommandResult {
     add_process(&mut material);
     add_kubeconfig(&flags, &mut material);
     let config = add_config(flags.config.as_deref(), &mut material);
-    let first_metrics = add_host(&flags, &mut material).await?;
+    #[cfg(feature = "registry")]
+    if let Some(Ok(text)) = config.registries.credentials.as_deref().map(read_text) {
+        material.add_registry_credentials(&text);
+    }
+    let host = add_host(&flags, &mut material).await?;
     // Between the two snapshots of the metrics, so that the bundle takes no longer than the interval or the checks.
-    let plugins = add_plugin_files(&flags.plugins, &mut material);
+    let mut plugins = add_plugin_files(&flags.plugins, &mut material);
+    if let Some(host) = &host {
+        // There may be no time to check all of them.
+        plugins.sort_by_key(|path| host.running.contains(plugin_name(path).as_str()));
+    }
     Box::pin(add_checks(&flags, &config, plugins, &mut material)).await;
-    if let Some(taken) = first_metrics {
-        tokio::time::sleep_until(taken + flags.interval).await;
+    if let Some(host) = host {
+        tokio::time::sleep_until(host.metrics_taken + flags.interval).await;
         add_latest(&flags, &mut material).await;
     }
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -143,11 +152,19 @@ fn add_config(path: Option<&Path>, material: &mut Material) -> HostConfig {
     })
 }
 
-/// Adds what a running host serves on its status port. Returns when the first snapshot of its metrics was taken; `None` if no host answers.
+/// What later steps need to know of a running host.
+struct RunningHost {
+    /// When the first snapshot of its metrics was taken.
+    metrics_taken: Instant,
+    /// The names of the plugins that run.
+    running: BTreeSet<String>,
+}
+
+/// Adds what a running host serves on its status port. Returns `None` if no host answers.
 ///
 /// # Errors
 /// Returns a usage error if `--server` is no URL.
-async fn add_host(flags: &Bundle, material: &mut Material) -> Result<Option<Instant>, CommandError> {
+async fn add_host(flags: &Bundle, material: &mut Material) -> Result<Option<RunningHost>, CommandError> {
     let server = &flags.server.server;
     let first = match remote::get_up_to(server, "/metrics", MAX_FILE).await {
         Ok(metrics) => metrics,
@@ -157,14 +174,24 @@ async fn add_host(flags: &Bundle, material: &mut Material) -> Result<Option<Inst
             return Ok(None);
         }
     };
-    let taken = Instant::now();
+    let metrics_taken = Instant::now();
     material.add("metrics/1.txt", Form::Text, first);
     add_response(server, "/debug/host", ("host.json", Form::Json), material).await;
     add_response(server, "/debug/informers", ("informers.json", Form::Json), material).await;
+    let mut running = BTreeSet::new();
     if let Some(status) = add_response(server, "/api/plugins", ("status.json", Form::Json), material).await {
+        let status: Value = serde_json::from_str(&status).unwrap_or_default();
+        running = running_plugins(&status);
         add_keys(server, &status, material).await;
     }
-    Ok(Some(taken))
+    Ok(Some(RunningHost { metrics_taken, running }))
+}
+
+/// Returns the names of the plugins that run, from the response of `/api/plugins`.
+fn running_plugins(status: &Value) -> BTreeSet<String> {
+    let plugins = status["plugins"].as_array().into_iter().flatten();
+    let running = plugins.filter(|plugin| plugin["state"] == "running");
+    running.filter_map(|plugin| plugin["name"].as_str()).map(str::to_owned).collect()
 }
 
 /// Adds the second snapshots of the metrics and of the process, and the log lines. The CPU times of the threads in both show which of them have worked
@@ -196,8 +223,7 @@ async fn add_response(
 }
 
 /// Adds the pending keys of each plugin, and those that are stuck in a file of their own.
-async fn add_keys(server: &str, status: &str, material: &mut Material) {
-    let status: Value = serde_json::from_str(status).unwrap_or_default();
+async fn add_keys(server: &str, status: &Value, material: &mut Material) {
     let names =
         status["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
     let mut stuck = serde_json::Map::new();
@@ -293,13 +319,13 @@ async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: Vec<PathBuf>, 
     }));
     let mut rights = serde_json::Map::new();
     while let Some((path, result)) = checks.next().await {
-        let name = file_name(&path).trim_end_matches(".wasm").to_owned();
+        let name = plugin_name(&path);
         let file = format!("check/{name}.json");
         let report = match result {
             Ok(Ok(report)) => serde_json::to_value(&report).unwrap_or_default(),
             Ok(Err(error)) => json!({"runs": false, "problems": [text_of(error)]}),
             Err(_) => {
-                material.leave_out(file, format!("the checks took longer than {} s", CHECK_TIME.as_secs()));
+                material.leave_out(file, too_slow());
                 continue;
             }
         };
@@ -315,6 +341,19 @@ fn read_text(path: &Path) -> Result<String, String> {
     input_file::read_text(path, MAX_CONFIG).map_err(|problem| format!("{}: {problem}", path.display()))
 }
 
+/// Returns why the report on a plugin is missing when there was no time for it.
+fn too_slow() -> String {
+    format!(
+        "the checks took longer than {} s; plugins that do not run are checked first, and `pilothouse check FILE` checks one",
+        CHECK_TIME.as_secs()
+    )
+}
+
+/// Returns the name that a host gives the plugin in a file.
+fn plugin_name(path: &Path) -> String {
+    file_name(path).trim_end_matches(".wasm").to_owned()
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -327,6 +366,15 @@ fn text_of(error: CommandError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn running_plugins_are_those_with_that_state() {
+        let status = json!({"plugins": [
+            {"name": "a", "state": "running"}, {"name": "b", "state": "failed"}, {"state": "running"}, 1,
+        ]});
+        assert_eq!(running_plugins(&status), BTreeSet::from(["a".to_owned()]));
+        assert_eq!(running_plugins(&Value::Null), BTreeSet::new());
+    }
 
     #[test]
     fn many_missing_files_are_counted() {
