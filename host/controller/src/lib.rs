@@ -34,6 +34,7 @@ mod trace;
 pub use access::{AccountError, ServiceAccount};
 pub use check::{
     CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, RequiredPermission, Verdict, check,
+    review_permissions,
 };
 pub use client::clients::Clients;
 pub use client::{FIELD_MANAGER as CRD_FIELD_MANAGER, RequestOrigin};

@@ -168,6 +168,43 @@ pub(crate) fn crds(plugin: &str, file: &str, missing: &[String], may_apply: bool
     }
 }
 
+/// Judges whether the kind `Plugin` is served, from the status of its discovery document.
+#[cfg(feature = "registry")]
+pub(crate) fn plugin_kind(served: Result<u16, String>) -> Finding {
+    const CHECK: &str = "plugin-kind";
+    let remedy = "apply deploy/chart/files/plugins.pilothouse.dev.yaml, or set pluginResource.enabled in the chart's values";
+    match served {
+        Ok(200) => Finding::passed(CHECK, "the API server serves plugins.pilothouse.dev"),
+        Ok(404) => Finding::failed(CHECK, "the API server does not serve plugins.pilothouse.dev", remedy),
+        Ok(status) => Finding::failed(
+            CHECK,
+            format!("GET /apis/pilothouse.dev/v1alpha1 ended with {status}"),
+            "check the credentials in the kubeconfig",
+        ),
+        Err(problem) => Finding::failed(CHECK, problem, "try again once the API server answers"),
+    }
+}
+
+/// Judges whether the host may read objects of the kind `Plugin` and write their status.
+#[cfg(feature = "registry")]
+pub(crate) fn plugin_permissions(problems: &[String], permissions: usize) -> Finding {
+    const CHECK: &str = "rights";
+    match problems {
+        [] => Finding::passed(CHECK, format!("the host: all {permissions} permissions for Plugin objects")),
+        [first, others @ ..] => {
+            let more = match others.len() {
+                0 => String::new(),
+                count => format!(" (and {count} more)"),
+            };
+            Finding::failed(
+                CHECK,
+                format!("the host: {first}{more}"),
+                "apply what `pilothouse rbac --config FILE` prints, or set pluginResource.enabled in the chart's values",
+            )
+        }
+    }
+}
+
 /// Judges whether the system runs code from files in the cache directory.
 pub(crate) fn cache(path: &str, problem: Option<&str>, is_noexec: bool) -> Finding {
     const CHECK: &str = "cache";
@@ -270,6 +307,18 @@ mod tests {
             cache("/c", None, false),
             cache("/c", None, true),
             cache("/c", Some("no permission"), false),
+            #[cfg(feature = "registry")]
+            plugin_kind(Ok(200)),
+            #[cfg(feature = "registry")]
+            plugin_kind(Ok(404)),
+            #[cfg(feature = "registry")]
+            plugin_kind(Ok(403)),
+            #[cfg(feature = "registry")]
+            plugin_kind(Err("no answer".to_owned())),
+            #[cfg(feature = "registry")]
+            plugin_permissions(&[], 3),
+            #[cfg(feature = "registry")]
+            plugin_permissions(&["one".to_owned(), "two".to_owned()], 3),
             #[cfg(feature = "registry")]
             registry("a", Ok("r/a:1 is sha256:1".to_owned())),
             #[cfg(feature = "registry")]

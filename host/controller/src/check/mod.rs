@@ -16,6 +16,7 @@ use pilothouse_plugin::{CompiledPlugin, Engine, Form, StubHost};
 
 pub use permissions::RequiredPermission;
 pub use report::{CheckReport, CheckedLimits, CheckedRule, CheckedWatch, Verdict};
+pub use review::review_permissions;
 
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
 use crate::config::current_grants::apply_grant_mode;

@@ -4,6 +4,14 @@ use super::{RequiredPermission, Verdict};
 use crate::access::{ResourceAttributes, is_allowed};
 use crate::client::{ApiClient, RequestError};
 
+/// Asks a cluster whether these permissions are granted, and stores the result in each. Returns a problem for each that is denied, and one
+/// for a review that fails, after which no other is made.
+pub async fn review_permissions(client: kube::Client, permissions: &mut [RequiredPermission]) -> Vec<String> {
+    let mut problems = Vec::new();
+    review(&ApiClient::new(client), permissions, &mut problems).await;
+    problems
+}
+
 /// Reviews each permission. A denied permission is a problem, and so is a review that fails.
 pub(super) async fn review(
     server: &ApiClient,

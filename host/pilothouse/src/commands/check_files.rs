@@ -36,7 +36,12 @@ pub(super) fn check_configuration(flags: &Check) -> CommandResult {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     if let Some(path) = &flags.config {
         files.push(path.display().to_string());
-        problems.extend(config_problems(path));
+        for problem in config_problems(path) {
+            if !files.contains(&problem.file) {
+                files.push(problem.file.clone());
+            }
+            problems.push(problem);
+        }
     }
     if let Some(directory) = &flags.sidecars {
         for path in sidecar_files(directory)? {
@@ -109,7 +114,7 @@ fn entry_problems(path: &Path, file: &str, config: &HostConfig) -> Vec<FileProbl
     // Only a regular file can be read twice.
     let text = input_file::read_text(path, MAX_CONFIG).unwrap_or_default();
     let lines: Entries = serde_saphyr::from_str(&text).unwrap_or_default();
-    let mut found = Vec::new();
+    let mut found: Vec<_> = policy_problem(config.registries.policy.as_deref()).into_iter().collect();
     for (number, entry) in config.plugins.iter().enumerate() {
         let line = lines.plugins.get(number).map(|entry| entry.referenced.line());
         let of_entry = entry.check().err().map(|error| error.to_string());
@@ -118,6 +123,15 @@ fn entry_problems(path: &Path, file: &str, config: &HostConfig) -> Vec<FileProbl
         found.extend(texts.map(|text| problem(line, format!("the plugin {:?}: {text}", entry.name))));
     }
     found
+}
+
+/// Returns what is wrong with the signature policy, its keys and its trust root. The configuration of a pod names a file that may not exist on
+/// this machine: then nothing is known.
+#[cfg(feature = "registry")]
+fn policy_problem(path: Option<&Path>) -> Option<FileProblem> {
+    let path = path.filter(|path| path.exists())?;
+    let problem = pilothouse_registry::SignaturePolicy::read(path).err()?.to_string();
+    Some(FileProblem { file: path.display().to_string(), line: None, problem })
 }
 
 #[cfg(not(feature = "registry"))]

@@ -15,6 +15,7 @@ pub(crate) mod developer_tools;
 pub(crate) mod envtest;
 pub(crate) mod explain;
 mod host;
+mod host_permissions;
 mod ingest;
 pub(crate) mod keys;
 mod listen;

@@ -45,6 +45,8 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
             let (findings, is_reachable) = server(&client).await;
             report(findings);
             if is_reachable {
+                #[cfg(feature = "registry")]
+                report(plugin_objects(&client, &config).await);
                 let host = (config.grant_crds, config.grants);
                 let mut checks = pin!(plugin_check::check_each(plugins, move |path| {
                     let client = client.clone();
@@ -198,6 +200,19 @@ async fn get(client: &kube::Client, path: &str) -> Result<Response, String> {
     let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let body = String::from_utf8_lossy(&body).into_owned();
     Ok(Response { status, date, arrived, body })
+}
+
+/// Checks that the kind `Plugin` is served, and reviews the permissions for its objects. Returns nothing if the host runs none.
+#[cfg(feature = "registry")]
+async fn plugin_objects(client: &kube::Client, config: &HostConfig) -> Vec<Finding> {
+    let mut permissions =
+        super::host_permissions::of_plugin_objects(&config.plugin_resource, client.default_namespace());
+    if permissions.is_empty() {
+        return Vec::new();
+    }
+    let served = get(client, "/apis/pilothouse.dev/v1alpha1").await.map(|response| response.status);
+    let problems = pilothouse_controller::review_permissions(client.clone(), &mut permissions).await;
+    vec![judge::plugin_kind(served), judge::plugin_permissions(&problems, permissions.len())]
 }
 
 /// Reviews the permissions that a plugin needs, and looks up the kinds of its CRDs.

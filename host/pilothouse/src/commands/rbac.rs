@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::pin::pin;
 
 use futures::StreamExt;
-use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount, Verdict, printable};
+use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount, printable};
 
+use super::host_permissions;
 use super::run::read_config;
 use crate::cli::{AuthMode, Rbac, RbacFormat};
 use crate::{CommandError, CommandResult, output, plugin_check};
@@ -27,7 +28,17 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
     let mut names = Vec::new();
     let mut comments = Vec::new();
     if flags.auth == Some(AuthMode::Kubernetes) {
-        review_permissions().iter().for_each(|permission| roles.add("the status port", permission));
+        host_permissions::of_status_port()
+            .iter()
+            .for_each(|permission| roles.add("the status port", permission));
+    }
+    // The chart has these itself.
+    #[cfg(feature = "registry")]
+    if flags.format == RbacFormat::Manifests {
+        let namespace = roles.host.namespace().to_owned();
+        host_permissions::of_plugin_objects(&config.plugin_resource, &namespace)
+            .iter()
+            .for_each(|permission| roles.add("the host", permission));
     }
     let kubeconfig = flags.kubeconfig;
     let mut checks = pin!(plugin_check::check_each(flags.files, move |file| {
@@ -63,23 +74,6 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
         output::print_line(format_args!("---\n{}", reader_roles(&roles.name)));
     }
     Ok(())
-}
-
-/// Returns the permissions of a host that asks the API server who may read its status port.
-fn review_permissions() -> [RequiredPermission; 2] {
-    let reviews =
-        [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")];
-    reviews.map(|(group, resource)| RequiredPermission {
-        service_account: None,
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-        verb: "create".to_owned(),
-        namespace: String::new(),
-        names: Vec::new(),
-        needed_for: "--auth kubernetes".to_owned(),
-        is_guess: false,
-        allowed: Verdict::Unverified,
-    })
 }
 
 /// Returns the roles of those who read the status port: one for scrapes, and one for everything. Nothing is bound to them.
@@ -262,6 +256,8 @@ fn yaml_string(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_controller::Verdict;
+
     use super::*;
 
     fn permission(
@@ -356,7 +352,9 @@ mod tests {
     #[test]
     fn an_authenticated_status_port_needs_reviews_and_roles_for_its_readers() {
         let mut roles = roles();
-        review_permissions().iter().for_each(|permission| roles.add("the status port", permission));
+        host_permissions::of_status_port()
+            .iter()
+            .for_each(|permission| roles.add("the status port", permission));
         let text = roles.yaml();
         let rule = "  # the status port: --auth kubernetes\n  - apiGroups: [\"authentication.k8s.io\"]\n    resources: \
                     [\"tokenreviews\"]\n    verbs: [\"create\"]\n";

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use pilothouse_controller::descriptor::{ProjectionName, Watch};
-use pilothouse_controller::{CheckReport, GrantMode, printable};
+use pilothouse_controller::{CheckReport, CheckedWatch, GrantMode, Verdict, printable};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -77,14 +77,17 @@ struct ListKey {
     label_selector: String,
     field_selector: String,
     metadata_only: bool,
+    /// Whether a plugin brings the kind's CRD, which may not be installed yet.
+    has_own_crd: bool,
 }
 
 /// Returns the lists of a plugin: one for each watch and namespace. A kind that is not served has none.
 fn list_keys(report: &CheckReport) -> Vec<ListKey> {
-    report.watches.iter().flat_map(|checked| keys_of(&checked.watch)).collect()
+    let has_own_crd = |checked: &CheckedWatch| checked.served == Verdict::ByOwnCrd;
+    report.watches.iter().flat_map(|checked| keys_of(&checked.watch, has_own_crd(checked))).collect()
 }
 
-fn keys_of(watch: &Watch) -> Vec<ListKey> {
+fn keys_of(watch: &Watch, has_own_crd: bool) -> Vec<ListKey> {
     let Some(resource) = &watch.resource else { return Vec::new() };
     let all = [String::new()];
     let namespaces = if watch.namespaces.is_empty() { &all[..] } else { &watch.namespaces };
@@ -95,6 +98,7 @@ fn keys_of(watch: &Watch) -> Vec<ListKey> {
         label_selector: watch.label_selector.clone(),
         field_selector: watch.field_selector.clone(),
         metadata_only: watch.projection == ProjectionName::Metadata,
+        has_own_crd,
     };
     namespaces.iter().map(key).collect()
 }
@@ -134,7 +138,7 @@ impl ListKey {
 }
 
 /// A page of a list.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Page {
     #[serde(default)]
     metadata: PageMetadata,
@@ -206,6 +210,7 @@ async fn count(client: &kube::Client, key: &ListKey, first: &Page) -> Result<(u6
     Ok((objects, token.is_some()))
 }
 
+/// Reads a page. It is empty if a plugin brings the kind's CRD and that is not installed.
 async fn page(client: &kube::Client, key: &ListKey, limit: usize, token: &str) -> Result<Page, CommandError> {
     let url = key.url(limit, token);
     let failed = |problem: String| {
@@ -223,6 +228,9 @@ async fn page(client: &kube::Client, key: &ListKey, limit: usize, token: &str) -
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_BODY).collect().await;
     let body = body.map_err(|error| failed(error.to_string()))?.to_bytes();
+    if status == StatusCode::NOT_FOUND && key.has_own_crd {
+        return Ok(Page::default());
+    }
     if status == StatusCode::NOT_FOUND {
         let what = key.resource_name();
         return Err(CommandError::Failure(format!(
@@ -297,6 +305,7 @@ mod tests {
             label_selector: "app in (a,b)".to_owned(),
             field_selector: String::new(),
             metadata_only: false,
+            has_own_crd: false,
         }
     }
 

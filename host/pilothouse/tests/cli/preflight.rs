@@ -83,6 +83,13 @@ async fn a_working_cluster_passes_all_checks() {
             .unwrap_or_else(|| panic!("{check}: {output:#?}"));
         assert!(line.starts_with("ok"), "{line}");
     }
+
+    fs::write(folder.path().join("config.yaml"), "pluginResource: {enabled: true}\n").expect("written");
+    let arguments = [&arguments[..], &["--config", "config.yaml"]].concat();
+    let output = assert_fails(folder.path(), &arguments, 1, &["one check failed"]);
+    let kind = output.stdout.lines().find(|line| line.contains("plugins.pilothouse.dev")).expect("a line");
+    assert!(kind.starts_with("FAIL  plugin-kind") && kind.contains("; apply "), "{kind}");
+    assert!(output.stdout.contains("the host: all 3 permissions for Plugin objects"), "{}", output.stdout);
 }
 
 #[test]
@@ -104,6 +111,17 @@ fn configuration_files_are_checked_without_plugins() {
     {
         assert!(output.stdout.contains(part), "{part}\n{}", output.stdout);
     }
+    write("config.yaml", "registries: {policy: policy.yaml}\n");
+    assert_succeeds(folder.path(), &["check", "--config", "config.yaml"]);
+    write("policy.yaml", "rules: [{match: ['r.example/**'], signers: [{keyFile: absent.pem}]}]\n");
+    let arguments = ["check", "--config", "config.yaml"];
+    let output = assert_fails(folder.path(), &arguments, 1, &["one file is invalid"]);
+    assert!(
+        output.stdout.contains("policy.yaml: ") && output.stdout.contains("absent.pem"),
+        "{}",
+        output.stdout
+    );
+
     let output = run(folder.path(), &["check", "--sidecars", "sidecars", "--json"]);
     let document: Value = serde_json::from_str(&output.stdout).expect("JSON");
     assert_eq!(document["valid"], false);

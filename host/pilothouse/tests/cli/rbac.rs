@@ -69,6 +69,30 @@ fn printed_roles_are_minimal_and_follow_the_sidecar() {
 }
 
 #[test]
+fn a_host_of_plugin_objects_gets_roles_for_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    project::write(folder.path(), "reader", &project::source("1"));
+    assert_succeeds(folder.path(), &["build", ".", "-o", "reader.wasm"]);
+    fs::write(folder.path().join("config.yaml"), "pluginResource: {enabled: true, namespaces: [shop]}\n")
+        .expect("written");
+    let arguments = ["rbac", "reader.wasm", "--config", "config.yaml"];
+    let documents = documents(&assert_succeeds(folder.path(), &arguments).stdout);
+    for namespace in ["pilothouse", "shop"] {
+        let rules: Vec<_> = documents
+            .iter()
+            .filter(|document| document["metadata"]["namespace"] == namespace)
+            .filter_map(|document| document["rules"].as_array())
+            .flatten()
+            .collect();
+        let of = |resource: &str| {
+            rules.iter().find(|rule| rule["resources"][0] == resource).map(|rule| rule["verbs"].clone())
+        };
+        assert_eq!(of("plugins"), Some(json!(["list", "watch"])), "{namespace}: {documents:#?}");
+        assert_eq!(of("plugins/status"), Some(json!(["patch"])), "{namespace}");
+    }
+}
+
+#[test]
 fn helm_values_have_the_rules_of_the_roles() {
     let folder = tempfile::tempdir().expect("a folder");
     project::write(folder.path(), "reader", &project::source("1"));
