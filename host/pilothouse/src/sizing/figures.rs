@@ -55,6 +55,10 @@ pub(super) const EVENT_CPU_MICROS: Figure =
 pub(super) const MORE_PLUGIN_CPU_MICROS: Figure =
     figure(0.2, "docs/decisions/0020-index-of-conditions.md: a change that each plugin's own task refuses");
 
+/// Size of the volume for compiled plugins, in bytes. Its files count as the container's memory.
+pub(super) const CODE_CACHE: Figure =
+    figure(256.0 * MEBI, "deploy/chart/values.yaml: cache.sizeLimit of a volume in memory");
+
 /// Memory of a compiler process, in bytes: the least that one may use.
 pub(super) const COMPILATION: Figure =
     figure(256.0 * MEBI, "docs/cli.md: the memory of a compiler process is at least 256 MiB");

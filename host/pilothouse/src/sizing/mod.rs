@@ -5,7 +5,7 @@ mod figures;
 use serde::Serialize;
 
 use figures::{
-    BASE_RESIDENT, CACHE_PER_LIST_BYTE, CHANGED_RELIST, COMPILATION, COMPRESSED_CACHE,
+    BASE_RESIDENT, CACHE_PER_LIST_BYTE, CHANGED_RELIST, CODE_CACHE, COMPILATION, COMPRESSED_CACHE,
     COMPRESSED_CHANGED_RELIST, EVENT_CPU_MICROS, IDLE_PLUGIN, MORE_PLUGIN_CPU_MICROS, RECONCILED_OBJECT,
 };
 
@@ -132,6 +132,7 @@ pub(crate) fn estimate(
             "limits.memory of the plugins",
         ),
         part("compiling a plugin", COMPILATION.value, true, COMPILATION.source),
+        part("compiled plugins, cached in memory", CODE_CACHE.value, true, CODE_CACHE.source),
     ];
     let request = total(memory.iter().filter(|part| !part.limit_only));
     let limit = total(memory.iter());
@@ -176,6 +177,8 @@ fn sentences(watches: &[WatchSample], assumptions: Assumptions) -> Vec<String> {
             "At most {} workers use their whole limits.memory at the same time.",
             assumptions.busy_workers
         ),
+        "The cache of compiled plugins is the chart's: its volume is in memory. With another cache.type, the limit is less."
+            .to_owned(),
         "A standby needs as much memory as a working host.".to_owned(),
     ];
     if watches.iter().any(|watch| watch.is_lower_bound) {
