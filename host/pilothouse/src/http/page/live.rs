@@ -11,18 +11,19 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Extensions, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use pilothouse_controller::{PluginHost, PluginStatus};
 use serde::Deserialize;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::AppState;
+use crate::http::fair_permits::{FairPermit, FairPermits, Shares};
 use crate::http::load;
 
-/// The maximum number of open streams. The script closes that of a page which nobody sees.
-const MAX_STREAMS: usize = 32;
+/// The open streams. The script closes that of a page which nobody sees.
+const STREAMS: Shares = Shares { total: 32, per_client: 16, requests_per_client: 16 };
 /// How often a stream looks for changes.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The number of intervals after which an event is sent even without a change, because pages also show durations.
@@ -33,7 +34,7 @@ const STREAM_INTERVALS: u32 = 600;
 /// The streams of one host. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::http) struct LiveUpdates {
-    streams: Arc<Semaphore>,
+    streams: Arc<FairPermits>,
     /// All streams share it.
     latest: Arc<Mutex<LatestRevisions>>,
 }
@@ -43,7 +44,7 @@ type LatestRevisions = Option<(Instant, Arc<Revisions>)>;
 
 impl Default for LiveUpdates {
     fn default() -> Self {
-        Self { streams: Arc::new(Semaphore::new(MAX_STREAMS)), latest: Arc::default() }
+        Self { streams: Arc::new(FairPermits::new(STREAMS)), latest: Arc::default() }
     }
 }
 
@@ -126,7 +127,7 @@ struct Stream {
     state: AppState,
     plugin: String,
     schedule: Schedule,
-    _permit: OwnedSemaphorePermit,
+    _permit: FairPermit,
 }
 
 #[derive(Deserialize)]
@@ -136,9 +137,13 @@ pub(super) struct EventsQuery {
 }
 
 /// Opens a stream of the changes of one plugin, or of all.
-pub(super) async fn events(State(state): State<AppState>, Query(query): Query<EventsQuery>) -> Response {
-    let Ok(permit) = Arc::clone(&state.live.streams).try_acquire_owned() else {
-        let text = format!("{MAX_STREAMS} pages are being brought up to date already; reload this one\n");
+pub(super) async fn events(
+    State(state): State<AppState>,
+    Query(query): Query<EventsQuery>,
+    extensions: Extensions,
+) -> Response {
+    let Some(permit) = state.live.streams.try_acquire(load::client_of(&extensions)) else {
+        let text = "too many pages are being brought up to date already; reload this one\n";
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let stream = Stream { state, plugin: query.plugin, schedule: Schedule::default(), _permit: permit };
@@ -174,6 +179,19 @@ mod tests {
 
     use super::*;
     use crate::http::page::tests::plugin;
+
+    #[test]
+    fn one_client_leaves_streams_to_others() {
+        let updates = LiveUpdates::default();
+        let open = |last: u8| {
+            let client = Some(pilothouse_listen::ClientNetwork::of([10, 0, 0, last].into()));
+            std::iter::from_fn(|| updates.streams.try_acquire(client)).take(STREAMS.total).collect::<Vec<_>>()
+        };
+        let (first, second) = (open(1), open(2));
+        assert_eq!((first.len(), second.len()), (16, 16));
+        drop(first);
+        assert_eq!(open(1).len(), 16);
+    }
 
     #[test]
     fn an_event_is_sent_at_once_after_a_change_and_now_and_then() {
