@@ -217,7 +217,7 @@ mod tests {
         let lines = release.lines().chain(peers_tests.lines());
         let commands = lines.filter_map(|line| line.split_once("cargo xtask "));
         let commands: Vec<&str> = commands.map(|(_, command)| command).collect();
-        assert_eq!(commands.len(), 8, "{commands:?}");
+        assert_eq!(commands.len(), 9, "{commands:?}");
         for command in commands {
             if let Err(error) = Cli::try_parse_from(["xtask"].into_iter().chain(command.split_whitespace())) {
                 panic!("{command}: {error}");

@@ -66,9 +66,14 @@ pub(crate) fn queries() -> Vec<(String, String)> {
     queries_of(|dashboard| dashboard.name != source::DELIVERY)
 }
 
+/// Returns the same of the dashboard about the delivery of plugins, for which a host has data whose plugins come from a registry.
+pub(crate) fn delivery_queries() -> Vec<(String, String)> {
+    queries_of(|dashboard| dashboard.name == source::DELIVERY)
+}
+
 /// Returns the series that the dashboard about the delivery of plugins shows. A host whose plugins come from a registry has them.
 pub(crate) fn delivery_series() -> BTreeSet<String> {
-    let queries = queries_of(|dashboard| dashboard.name == source::DELIVERY);
+    let queries = delivery_queries();
     let selectors = queries.iter().flat_map(|(_, query)| promql::selectors(query));
     selectors.map(|selector| selector.metric).collect()
 }

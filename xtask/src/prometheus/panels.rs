@@ -18,10 +18,28 @@ pub(super) fn wait_for_data(prometheus: &Prometheus, server: &Api) -> Result<()>
     let waited = server.wait("data in all panels", |server| {
         replicas.set(replicas.get() % 3 + 1);
         server.merge(FOO, &json!({"spec": {"replicas": replicas.get()}}))?;
-        missing.borrow_mut().retain(|(_, query)| prometheus.query(&without_variables(query)).is_empty());
-        Ok(missing.borrow().is_empty().then_some(()))
+        Ok(has_data(prometheus, &missing))
     });
-    let missing = missing.into_inner();
+    named(waited, missing.into_inner(), prometheus)
+}
+
+/// Waits until every query of the dashboard about the delivery of plugins has returned data. The host pulls plugins from a registry, and takes
+/// versions back.
+pub(super) fn wait_for_delivery(prometheus: &Prometheus) -> Result<()> {
+    let missing = RefCell::new(monitoring::delivery_queries());
+    let waited =
+        prometheus.api().wait("data about the delivery of plugins", |_| Ok(has_data(prometheus, &missing)));
+    named(waited, missing.into_inner(), prometheus)
+}
+
+/// Forgets the queries that return data. Returns `Some` if none is left.
+fn has_data(prometheus: &Prometheus, missing: &RefCell<Vec<(String, String)>>) -> Option<()> {
+    missing.borrow_mut().retain(|(_, query)| prometheus.query(&without_variables(query)).is_empty());
+    missing.borrow().is_empty().then_some(())
+}
+
+/// Adds the queries without data to an error.
+fn named(waited: Result<()>, missing: Vec<(String, String)>, prometheus: &Prometheus) -> Result<()> {
     let lines: Vec<_> = missing.iter().map(|(panel, query)| format!("{panel}: {query}")).collect();
     waited.with_context(|| {
         let log = prometheus.log().display();
@@ -44,6 +62,7 @@ mod tests {
         let query = r#"sum(rate(a_total{job=~"$job", instance=~"$instance", controller=~"$plugin"}[$__rate_interval]))"#;
         let expected = r#"sum(rate(a_total{job=~".+", instance=~".+", controller=~".+"}[10s]))"#;
         assert_eq!(without_variables(query), expected);
-        assert!(monitoring::queries().iter().all(|(_, query)| !without_variables(query).contains('$')));
+        let queries = [monitoring::queries(), monitoring::delivery_queries()].concat();
+        assert!(queries.iter().all(|(_, query)| !without_variables(query).contains('$')));
     }
 }

@@ -24,6 +24,7 @@ use self::host::Host;
 use self::plugins::{Plugins, RUNNING};
 use self::registry::Registry;
 use self::table::{EXCEPTIONS, PROVOCATIONS, Provocation, Trouble};
+use super::panels;
 use super::server::{Prometheus, Target};
 use super::shorten::shorten;
 use crate::chart::Server;
@@ -83,6 +84,7 @@ pub(super) fn run(root: &Path, binary: &Path, conformance: &Path, folder: &Path)
         }
         limit_memory(&prometheus, &loaded)
     })?;
+    panels::wait_for_delivery(&prometheus)?;
     drop(server);
     run.wait(Trouble::ApiServerEnds, |_| Ok(()))?;
     drop((loaded, starting));
