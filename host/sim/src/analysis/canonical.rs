@@ -30,16 +30,19 @@ const MAX_DEPTH: usize = 200;
 /// Returns the canonical form of an object.
 #[must_use]
 pub fn canonical_object(object: &Value, names: &Names) -> Value {
-    let mut value = canonical(object, names, 0);
-    if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
-        metadata.retain(|name, _| !VOLATILE_METADATA.contains(&name.as_str()));
+    let Value::Object(members) = object else { return canonical(object, names, 0) };
+    let mut value = canonical_members(members, names, 0, &[]);
+    if let Some(Value::Object(metadata)) = members.get("metadata") {
+        // Most of an object's metadata are its managed fields, so what is left out is not brought into canonical form before.
+        let mut metadata = canonical_members(metadata, names, 1, &VOLATILE_METADATA);
         if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
             annotations.remove(INTERFERENCE_ANNOTATION);
         }
         let is_empty = |member: &Value| member.as_object().is_some_and(Map::is_empty);
         metadata.retain(|name, member| name != "annotations" || !is_empty(member));
+        value.insert("metadata".to_owned(), Value::Object(metadata));
     }
-    value
+    Value::Object(value)
 }
 
 fn canonical(value: &Value, names: &Names, depth: usize) -> Value {
@@ -48,23 +51,37 @@ fn canonical(value: &Value, names: &Names, depth: usize) -> Value {
         Value::String(text) if is_time(text) => Value::from("<time>"),
         Value::String(text) => Value::from(names.replace(text)),
         Value::Array(items) => items.iter().map(|item| canonical(item, names, depth + 1)).collect(),
-        Value::Object(members) => members
-            .iter()
-            .map(|(name, member)| {
-                let mut canonical = match name.as_str() {
-                    "observedGeneration" => Value::from("<generation>"),
-                    _ => canonical(member, names, depth + 1),
-                };
-                if matches!(name.as_str(), "finalizers" | "ownerReferences" | "conditions")
-                    && let Value::Array(items) = &mut canonical
-                {
-                    items.sort_by_cached_key(Value::to_string);
-                }
-                (names.replace(name), canonical)
-            })
-            .collect(),
+        Value::Object(members) => Value::Object(canonical_members(members, names, depth, &[])),
         value => value.clone(),
     }
+}
+
+/// Returns the canonical form of the members, without those in `left_out`. At depth 0, `metadata` is left out, too.
+fn canonical_members(
+    members: &Map<String, Value>,
+    names: &Names,
+    depth: usize,
+    left_out: &[&str],
+) -> Map<String, Value> {
+    let is_left_out = |name: &str, member: &Value| {
+        left_out.contains(&name) || (depth == 0 && name == "metadata" && member.is_object())
+    };
+    members
+        .iter()
+        .filter(|(name, member)| !is_left_out(name, member))
+        .map(|(name, member)| {
+            let mut canonical = match name.as_str() {
+                "observedGeneration" => Value::from("<generation>"),
+                _ => canonical(member, names, depth + 1),
+            };
+            if matches!(name.as_str(), "finalizers" | "ownerReferences" | "conditions")
+                && let Value::Array(items) = &mut canonical
+            {
+                items.sort_by_cached_key(Value::to_string);
+            }
+            (names.replace(name), canonical)
+        })
+        .collect()
 }
 
 /// Whether the text is a time in the format of RFC 3339.
