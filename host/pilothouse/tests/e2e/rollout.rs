@@ -39,10 +39,10 @@ async fn a_version_that_fails_later_is_taken_back_until_the_file_changes() {
     let first = host.wait_for_generation("plugin", 1).await;
     assert_eq!(first.get("rollout"), None, "{first:#}");
     let good = first["digest"].clone();
-    for object in 0..5 {
+    for object in 0..50 {
         host.server.create_script(&format!("script-{object}"), "").await;
     }
-    host.install_plugin("plugin", &fails_after(40));
+    host.install_plugin("plugin", &fails_after(500));
     let new = host.wait_for_generation("plugin", 2).await;
     assert_eq!(new["rollout"]["probation"]["previous"], good, "{new:#}");
 
@@ -50,7 +50,7 @@ async fn a_version_that_fails_later_is_taken_back_until_the_file_changes() {
     let plugin = host
         .wait("the version before to run again", || async {
             round.set(round.get() + 1);
-            for object in 0..5 {
+            for object in 0..50 {
                 host.server.set_data(&format!("script-{object}"), "round", &round.get().to_string()).await;
             }
             let plugin = host.plugin("plugin").await;
