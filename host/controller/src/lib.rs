@@ -58,7 +58,7 @@ pub use metrics::guest::GuestMetrics;
 pub use name::{NameError, PluginName};
 pub use outgoing::{HttpTransport, PatternError};
 pub use pilothouse_informer::Compression;
-pub use plugin_resource::{ObjectPlugin, OtherNamespaces, PluginResource, plugin_crd};
+pub use plugin_resource::{ObjectPlugin, ObjectPlugins, OtherNamespaces, PluginResource, plugin_crd};
 pub use rollout::{CanaryStatus, HeldBackStatus, ProbationStatus, RolloutStatus, VersionStatus};
 pub use runtime::predicate;
 pub use runtime::slow_reconciles::SlowReconcile;

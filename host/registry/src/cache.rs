@@ -20,11 +20,14 @@ use parking_lot::Mutex;
 use crate::digest::{Digest, Hasher};
 use crate::error::{Problem, RegistryError};
 use crate::manifest::Descriptor;
+use crate::source::is_label;
 
 /// The age from which a partial file belongs to no download: its process ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// How the name of a partial file begins. A scan of plugins leaves out such files.
 const PARTIAL: &str = ".partial-";
+/// The largest record, in bytes.
+const MAX_RECORD: u64 = 1024;
 /// The folders of a cache.
 const FOLDERS: [&str; 4] = ["blobs", "evidence", "records", "plugins"];
 
@@ -159,9 +162,31 @@ impl Cache {
     /// Returns the manifest that a plugin was last started from, if that was from this repository.
     #[must_use]
     pub fn record(&self, name: &str, repository: &str) -> Option<Digest> {
-        let text = read_limited(&self.folder.join("records").join(name), 1024)?;
-        let (manifest, found) = std::str::from_utf8(&text).ok()?.split_once(' ')?;
-        manifest.parse().ok().filter(|_| found == repository)
+        let (manifest, found) = self.read_record(name)?;
+        (found == repository).then_some(manifest)
+    }
+
+    /// Returns the plugins of which there is a record, each with the manifest that it was last started from. Reads at most this many entries of
+    /// the folder; what is no record is left out.
+    pub(crate) fn records(&self, most: usize) -> Vec<(String, Digest)> {
+        let entries = fs::read_dir(self.folder.join("records")).into_iter().flatten().flatten();
+        let record = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            // Opening a pipe could block.
+            if !is_label(&name) || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                return None;
+            }
+            let (manifest, _) = self.read_record(&name)?;
+            Some((name, manifest))
+        };
+        entries.take(most).filter_map(record).collect()
+    }
+
+    /// Returns the manifest and the repository of a record.
+    fn read_record(&self, name: &str) -> Option<(Digest, String)> {
+        let text = read_limited(&self.folder.join("records").join(name), MAX_RECORD)?;
+        let (manifest, repository) = std::str::from_utf8(&text).ok()?.split_once(' ')?;
+        Some((manifest.parse().ok()?, repository.to_owned()))
     }
 
     /// Forgets what a plugin was last started from.
@@ -440,6 +465,26 @@ mod tests {
         assert_eq!(cache.record("p", "r/other"), None, "the operator named another repository since");
         fs::write(cache.folder.join("records/p"), "nonsense r/p").expect("written");
         assert_eq!(cache.record("p", "r/p"), None);
+    }
+
+    #[test]
+    fn all_records_are_found_and_nothing_else() {
+        let (_folder, cache) = cache();
+        let manifest = Digest::of(b"m");
+        let file = |name: &str| cache.folder.join("records").join(name);
+        for (name, text) in [
+            ("No_Name", format!("{manifest} r/p")),
+            ("long", format!("{manifest} {}", "r".repeat(2000))),
+            ("empty", String::new()),
+            (".partial-1-1", format!("{manifest} r/p")),
+        ] {
+            fs::write(file(name), text).expect("written");
+        }
+        fs::create_dir(file("folder")).expect("created");
+        assert_eq!(cache.records(100), []);
+        cache.put_record("p", "r/p", manifest).expect("stored");
+        assert_eq!(cache.records(100), [("p".to_owned(), manifest)]);
+        assert_eq!(cache.records(0), []);
     }
 
     #[test]

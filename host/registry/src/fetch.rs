@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use crate::cache::Cache;
-use crate::client::ManifestDocument;
-use crate::client::RegistryClient;
+use crate::client::{Limits, ManifestDocument, RegistryClient};
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
 use crate::layout::{WasmLayer, wasm_layer};
@@ -21,11 +20,29 @@ pub struct CachedPlugin {
 impl CachedPlugin {
     /// Finds the plugin of a manifest in the cache, without a registry; `None` if anything is missing or damaged.
     #[must_use]
-    pub fn find(cache: &Cache, manifest: Digest, limits: crate::Limits, name: &str) -> Option<Self> {
+    pub fn find(cache: &Cache, manifest: Digest, limits: Limits, name: &str) -> Option<Self> {
+        let found = Self::described(cache, manifest, limits, name)?;
+        cache.has_blob(&found.layer.descriptor).then_some(found)
+    }
+
+    /// Reads the manifest of a plugin in the cache, which need not have the content.
+    pub(crate) fn described(cache: &Cache, manifest: Digest, limits: Limits, name: &str) -> Option<Self> {
         let text = cache.get(manifest, limits.manifest as u64)?;
-        let document = ManifestDocument { digest: manifest, text };
-        let layer = wasm_layer(&document.parse(name).ok()?, limits.artifact, name).ok()?;
-        cache.has_blob(&layer.descriptor).then_some(Self { manifest, layer })
+        Self::of(&ManifestDocument { digest: manifest, text }, limits, name).ok()
+    }
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// Errors if it is not that of a plugin.
+    pub(crate) fn of(document: &ManifestDocument, limits: Limits, name: &str) -> Result<Self, RegistryError> {
+        let layer = wasm_layer(&document.parse(name)?, limits.artifact, name)?;
+        Ok(Self { manifest: document.digest, layer })
+    }
+
+    /// What has to stay in the cache for the plugin: the manifest, which names its signatures, too, and the content.
+    pub(crate) fn blobs(&self) -> Vec<Digest> {
+        vec![self.manifest, self.layer()]
     }
 
     /// The digest of the layer, under which the cache has the content.
@@ -81,15 +98,14 @@ pub async fn fetch(
     document: &ManifestDocument,
 ) -> Result<CachedPlugin, RegistryError> {
     let name = reference.to_string();
-    let limits = client.limits();
-    let layer = wasm_layer(&document.parse(&name)?, limits.artifact, &name)?;
-    let digest = layer.descriptor.digest;
+    let plugin = CachedPlugin::of(document, client.limits(), &name)?;
+    let (digest, descriptor) = (plugin.layer(), &plugin.layer.descriptor);
     let lock = cache.download_lock(digest);
     let _downloading = lock.lock().await;
-    if !cache.has_blob(&layer.descriptor) {
+    if !cache.has_blob(descriptor) {
         let (partial, file) = cache.partial_blob()?;
         let mut file = tokio::fs::File::from_std(file);
-        client.blob(reference, &layer.descriptor, &mut file).await?;
+        client.blob(reference, descriptor, &mut file).await?;
         file.sync_all().await.map_err(|error| {
             RegistryError::new(
                 Problem::Cache,
@@ -102,5 +118,5 @@ pub async fn fetch(
         cache.keep(partial, digest)?;
     }
     cache.put(&document.text)?;
-    Ok(CachedPlugin { manifest: document.digest, layer })
+    Ok(plugin)
 }

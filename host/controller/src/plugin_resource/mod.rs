@@ -49,8 +49,8 @@ pub struct PluginResource {
     pub namespaces: OtherNamespaces,
     /// The plugins of the configuration, whose names objects cannot have.
     pub configured: BTreeSet<String>,
-    /// Receives all plugins that are to run, at first and whenever they change.
-    pub apply: Arc<dyn Fn(Vec<ObjectPlugin>) + Send + Sync>,
+    /// Receives the plugins that are to run, at first and whenever they change.
+    pub apply: Arc<dyn Fn(ObjectPlugins) + Send + Sync>,
 }
 
 impl fmt::Debug for PluginResource {
@@ -95,6 +95,15 @@ impl OtherNamespaces {
             },
         }
     }
+}
+
+/// The plugins that objects describe.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ObjectPlugins {
+    /// The plugins that are to run.
+    pub plugins: Vec<ObjectPlugin>,
+    /// Whether the objects of all namespaces are known. Otherwise, others may follow.
+    pub are_all: bool,
 }
 
 /// A plugin that an object describes.

@@ -11,11 +11,11 @@ use crate::error::{Problem, RegistryError, excerpt};
 use crate::reference::Reference;
 
 /// The most plugins of one host.
-const MAX_PLUGINS: usize = 10_000;
+pub(super) const MAX_PLUGINS: usize = 10_000;
 /// The shortest interval at which a tag is looked at.
 const SHORTEST_POLL: Duration = Duration::from_secs(10);
 /// The interval without `poll`.
-const DEFAULT_POLL: Duration = Duration::from_secs(60);
+pub(super) const DEFAULT_POLL: Duration = Duration::from_secs(60);
 
 /// A plugin that comes from a registry: an entry of `plugins`.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
@@ -149,7 +149,7 @@ impl PluginEntry {
 }
 
 /// Whether this is an RFC 1123 label. The name becomes a file's name.
-fn is_label(name: &str) -> bool {
+pub(crate) fn is_label(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
     (1..=63).contains(&bytes.len())

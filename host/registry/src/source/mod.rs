@@ -6,6 +6,7 @@
 mod added;
 mod config;
 mod plugin;
+mod used;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,11 +28,15 @@ use crate::signature::SignaturePolicy;
 use crate::tls::Tls;
 pub use added::AddedPlugins;
 use added::RunningPlugins;
+pub(crate) use config::is_label;
 pub use config::{OnViolation, PluginEntry, RegistrySettings};
 use plugin::SourcedPlugin;
+use used::UsedContent;
 
 /// The size of the cache without `cacheSize`.
 const DEFAULT_CACHE_SIZE: u64 = 256 << 20;
+/// The most records of the cache that are read: those of the configuration's plugins, and of as many others.
+const MAX_RECORDS: usize = 2 * config::MAX_PLUGINS;
 /// The wait before the task of a plugin is started again after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(60);
 
@@ -74,6 +79,7 @@ pub struct SourceReport {
 pub struct PluginSource {
     shared: Arc<Shared>,
     plugins: Vec<SourcedPlugin>,
+    configured: BTreeSet<String>,
     added: AddedPlugins,
 }
 
@@ -82,8 +88,7 @@ pub(crate) struct Shared {
     settings: RegistrySettings,
     cache: Cache,
     observer: Arc<dyn SourceObserver>,
-    /// The content of each plugin that must not be pruned.
-    used: Mutex<std::collections::BTreeMap<String, Vec<Digest>>>,
+    used: Mutex<UsedContent>,
 }
 
 impl PluginSource {
@@ -102,21 +107,25 @@ impl PluginSource {
         let folder = settings.cache_dir.clone().unwrap_or_else(|| default_cache.to_owned());
         let cache = Cache::open(&folder, SystemTime::now())?;
         let observer = observer(cache.plugins());
-        let shared = Arc::new(Shared { settings, cache, observer, used: Mutex::default() });
-        let configured: BTreeSet<_> = plugins
-            .iter()
-            .flat_map(|plugin| [format!("{}.wasm", plugin.name), format!("{}.yaml", plugin.name)])
-            .collect();
+        // Before anything is pruned: which plugins will be added is not known yet.
+        let used = Mutex::new(UsedContent::recorded(&cache, settings.limits()));
+        let shared = Arc::new(Shared { settings, cache, observer, used });
+        let configured: BTreeSet<_> = plugins.iter().map(|plugin| plugin.name.clone()).collect();
+        let is_configured = |file: &str| {
+            let name = file.strip_suffix(".wasm").or_else(|| file.strip_suffix(".yaml"));
+            name.is_some_and(|name| configured.contains(name))
+        };
         for file in shared.cache.plugin_files() {
-            if !configured.contains(&file) {
+            if !is_configured(&file) {
                 shared.cache.remove_plugin_file(&file)?;
             }
         }
         let plugins = plugins.into_iter().map(|entry| SourcedPlugin::restore(entry, None, &shared)).collect();
-        Ok(Self { shared, plugins, added: AddedPlugins::default() })
+        Ok(Self { shared, plugins, configured, added: AddedPlugins::default() })
     }
 
-    /// Returns the handle that adds plugins to those of the configuration.
+    /// Returns the handle that adds plugins to those of the configuration. Until it was told all of them, the cache keeps every plugin that ran
+    /// before the restart.
     #[must_use]
     pub fn added(&self) -> AddedPlugins {
         self.added.clone()
@@ -128,7 +137,7 @@ impl PluginSource {
         for plugin in self.plugins {
             tasks.spawn(supervise(plugin, Arc::clone(&self.shared), random));
         }
-        let added = RunningPlugins::new(self.shared, random);
+        let added = RunningPlugins::new(self.shared, self.configured, random);
         tokio::select! {
             () = shutdown.cancelled() => {}
             () = added.follow(&self.added) => {}
@@ -167,23 +176,44 @@ impl Shared {
         self.settings.limits()
     }
 
-    /// Forgets what a plugin uses, which is pruned when another plugin changes.
-    pub(super) fn use_nothing(&self, plugin: &str) {
-        self.used.lock().remove(plugin);
-    }
-
     /// Reads the policy, which may have changed.
     pub(super) fn policy(&self) -> Result<Option<SignaturePolicy>, RegistryError> {
         self.settings.policy.as_deref().map(SignaturePolicy::read).transpose()
     }
 
+    /// Forgets what a plugin uses, which is pruned when another plugin changes.
+    pub(super) fn use_nothing(&self, plugin: &str) {
+        self.used.lock().remove(plugin);
+    }
+
+    /// Remembers what a plugin is about to use beside the version that it has, so that it is not pruned before that.
+    pub(super) fn use_also(&self, plugin: &str, digests: Vec<Digest>) {
+        self.used.lock().set_pending(plugin, digests);
+    }
+
     /// Remembers what a plugin uses, and prunes the rest of the cache.
     pub(super) fn use_only(&self, plugin: &str, digests: Vec<Digest>) -> Result<(), RegistryError> {
         let mut used = self.used.lock();
-        used.insert(plugin.to_owned(), digests);
-        let all = used.values().flatten().copied().collect();
+        used.set(plugin, digests);
         // Under the lock: a digest that another plugin begins to use must not be pruned.
-        self.cache.prune(&all, self.settings.cache_size.unwrap_or(DEFAULT_CACHE_SIZE))
+        self.prune(&used)
+    }
+
+    /// Forgets what plugins with other names used before the restart. Blocks.
+    pub(super) fn forget_all_but(&self, names: &BTreeSet<&str>) {
+        // A record or a blob that cannot be removed is left to the next restart.
+        for (name, _) in self.cache.records(MAX_RECORDS) {
+            if !names.contains(name.as_str()) {
+                let _ = self.cache.remove_record(&name);
+            }
+        }
+        let mut used = self.used.lock();
+        used.retain(names);
+        let _ = self.prune(&used);
+    }
+
+    fn prune(&self, used: &UsedContent) -> Result<(), RegistryError> {
+        self.cache.prune(&used.all(), self.settings.cache_size.unwrap_or(DEFAULT_CACHE_SIZE))
     }
 }
 

@@ -196,6 +196,8 @@ impl SourcedPlugin {
             None => Vec::new(),
         };
         let decision = self.judge(shared, &reference, &document, policy.as_ref(), &signatures)?;
+        let plugin = CachedPlugin::of(&document, client.limits(), &reference.to_string())?;
+        self.while_active(|| shared.use_also(self.name(), plugin.blobs()));
         let plugin = fetch(&client, &shared.cache, &reference, &document).await?;
         let (this, shared, manifest) = (self.clone(), Arc::clone(shared), document.digest);
         let decided = decision.clone();
@@ -276,7 +278,7 @@ impl SourcedPlugin {
 
     /// Puts a version into the folder. The sidecar comes first, so that the version is never loaded with another one.
     fn stage(&self, shared: &Shared, plugin: &CachedPlugin, name: &str) -> Result<(), RegistryError> {
-        shared.use_only(self.name(), vec![plugin.manifest, plugin.layer()])?;
+        shared.use_only(self.name(), plugin.blobs())?;
         let sidecar = format!("{}.yaml", self.name());
         let text = self.entry.sidecar_text();
         if !shared.cache.plugin_file_is(&sidecar, text.as_bytes()) {

@@ -3,6 +3,8 @@
 mod added;
 mod fake_registry;
 mod pulls;
+mod restarts;
+mod running_source;
 mod signatures;
 mod signing;
 mod sources;

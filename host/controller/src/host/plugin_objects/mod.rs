@@ -17,8 +17,9 @@ use super::{PluginHost, ProvidedPlugins, ProvidedReport};
 use crate::client::{APPLY_PATCH, Payload, RequestError, query};
 use crate::lifecycle::PluginStatus;
 use crate::plugin_resource::{
-    MAX_OBJECTS, MAX_OBJECTS_OF_OTHERS, Observation, OtherNamespaces, PluginObject, PluginObjectStatus,
-    PluginResource, Refusal, TakenNames, WriteSchedule, resource_type, select, wanted_status,
+    MAX_OBJECTS, MAX_OBJECTS_OF_OTHERS, ObjectPlugins, Observation, OtherNamespaces, PluginObject,
+    PluginObjectStatus, PluginResource, Refusal, TakenNames, WriteSchedule, resource_type, select,
+    wanted_status,
 };
 
 /// How often the status of the plugins is compared with that of the objects.
@@ -42,6 +43,7 @@ impl PluginHost {
             watches: Vec::new(),
             objects: BTreeMap::new(),
             directory: None,
+            are_all: false,
             decisions: Arc::default(),
             shown_refusals: BTreeSet::new(),
             schedule: WriteSchedule::new(Instant::now()),
@@ -73,6 +75,8 @@ struct Follower {
     objects: BTreeMap<ObjectKey, FollowedObject>,
     /// The plugins of the plugins directory for which the decisions were made.
     directory: Option<Arc<BTreeSet<String>>>,
+    /// Whether the decisions were made with the objects of all namespaces.
+    are_all: bool,
     decisions: Arc<Vec<Decision>>,
     /// The plugins whose problem is the refusal of their object.
     shown_refusals: BTreeSet<String>,
@@ -158,8 +162,10 @@ impl Follower {
             return false;
         }
         let has_changed = self.read();
+        // A namespace whose objects cannot be read holds back no others.
+        let are_all = self.watches.iter().all(|watch| watch.subscription.has_synced());
         let is_same = self.directory.as_ref().is_some_and(|known| Arc::ptr_eq(known, &directory));
-        if is_same && !has_changed {
+        if is_same && !has_changed && are_all == self.are_all {
             return true;
         }
         let objects: Vec<_> = self.objects.values().map(|followed| &followed.object).collect();
@@ -178,7 +184,8 @@ impl Follower {
         }
         self.decisions = Arc::new(decisions);
         self.directory = Some(directory);
-        (self.resource.apply)(plugins);
+        self.are_all = are_all;
+        (self.resource.apply)(ObjectPlugins { plugins, are_all });
         true
     }
 

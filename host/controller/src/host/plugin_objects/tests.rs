@@ -9,12 +9,12 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use super::*;
-use crate::ObjectPlugin;
 use crate::client::{ApiClient, apply_crds};
 use crate::config::sidecar::GrantMode;
 use crate::host::{HostOptions, ProvidedFailure};
 use crate::metrics::Metrics;
 use crate::plugin_resource::plugin_crd;
+use crate::{ObjectPlugin, ObjectPlugins};
 
 const OBJECTS: &str = "/apis/pilothouse.dev/v1alpha1/namespaces/default/plugins";
 
@@ -22,7 +22,7 @@ struct Cluster {
     server: ApiClient,
     provided: ProvidedPlugins,
     /// The plugins that were passed on last.
-    applied: Arc<Mutex<Vec<ObjectPlugin>>>,
+    applied: Arc<Mutex<ObjectPlugins>>,
     shutdown: CancellationToken,
 }
 
@@ -60,7 +60,7 @@ impl Cluster {
         let host = PluginHost::new(options, client, engine, Metrics::register(&mut Registry::default()));
         let provided = ProvidedPlugins::new(folder.to_owned());
         host.add_provided_plugins(provided.clone());
-        let applied = Arc::<Mutex<Vec<ObjectPlugin>>>::default();
+        let applied = Arc::<Mutex<ObjectPlugins>>::default();
         let resource = PluginResource {
             namespaces,
             configured: BTreeSet::from(["configured".to_owned()]),
@@ -117,7 +117,7 @@ impl Cluster {
     async fn wait_for_plugins(&self, names: &[&str]) -> Vec<ObjectPlugin> {
         let wait = async {
             loop {
-                let plugins = self.applied.lock().clone();
+                let ObjectPlugins { plugins, .. } = self.applied.lock().clone();
                 if plugins.iter().map(|plugin| plugin.name.as_str()).eq(names.iter().copied()) {
                     return plugins;
                 }
@@ -152,7 +152,7 @@ async fn an_object_is_passed_on_reported_changed_and_removed() {
     assert_eq!(object["status"]["lastError"], "the registry refuses the credentials; log in");
 
     cluster.change("a", json!({"spec": {"workers": 3}})).await;
-    let workers = || cluster.applied.lock().first().map(|plugin| plugin.sidecar["workers"].clone());
+    let workers = || cluster.applied.lock().plugins.first().map(|plugin| plugin.sidecar["workers"].clone());
     let changed = async {
         while workers() != Some(json!(3)) {
             sleep(Duration::from_millis(100)).await;
@@ -198,6 +198,7 @@ async fn an_object_of_another_namespace_counts_only_if_it_is_listed() {
     cluster.wait_for_reason(path, "Accepted", "ServiceAccountRequired").await;
     let plugins = cluster.wait_for_plugins(&["account"]).await;
     assert_eq!(plugins[0].sidecar["grants"], json!({"crds": false}));
+    assert!(cluster.applied.lock().are_all, "the objects of both namespaces are known");
     let problem = cluster.provided.problems().remove("none").expect("a problem of the plugin");
     assert!(problem.contains("write kube-system/NAME"), "{problem}");
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pilothouse_controller::{
-    ObjectPlugin, OtherNamespaces, PluginResource, ProvidedFailure, ProvidedPlugins, ProvidedReport,
-    Verification,
+    ObjectPlugin, ObjectPlugins, OtherNamespaces, PluginResource, ProvidedFailure, ProvidedPlugins,
+    ProvidedReport, Verification,
 };
 use pilothouse_registry::{AddedPlugins, Decision, PluginEntry, Problem, SourceReport};
 
@@ -26,14 +26,17 @@ pub(super) fn plugin_resource(
 }
 
 /// Has the source keep the plugins of objects up to date.
-fn apply(added: &AddedPlugins, plugins: Vec<ObjectPlugin>) {
+fn apply(added: &AddedPlugins, ObjectPlugins { plugins, are_all }: ObjectPlugins) {
     let entries = plugins.into_iter().map(|ObjectPlugin { name, image, poll, sidecar }| PluginEntry {
         name,
         image,
         poll,
         sidecar: Some(sidecar),
     });
-    added.set(entries.collect());
+    match are_all {
+        true => added.set(entries.collect()),
+        false => added.set_known(entries.collect()),
+    }
 }
 
 /// Shows in the host what is known of a plugin.

@@ -98,6 +98,9 @@ pub(crate) async fn start(
         .map_err(|error| CommandError::Usage(format!("--config: {error}")))?;
     let added = source.added();
     tokio::spawn(source.run(shutdown, rand::random::<f64>));
+    if !objects.enabled {
+        added.set(Vec::new());
+    }
     let plugin_resource = objects.enabled.then(|| plugin_resource(namespaces, configured, added));
     Ok(Some(StartedSource { provided, plugin_resource }))
 }
