@@ -1,5 +1,6 @@
 //! One plugin from a registry: what is in the folder of it, and the attempts to bring it up to date.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::config::{OnViolation, PluginEntry};
+use super::config::{DEFAULT_POLL, OnViolation, PluginEntry};
 use super::{Shared, SourceReport};
 use crate::client::ManifestDocument;
 use crate::digest::Digest;
@@ -34,6 +35,10 @@ pub(super) struct SourcedPlugin {
     /// its task was aborted.
     active: Arc<Mutex<bool>>,
 }
+
+/// The results of an attempt's judgements, by manifest. A version that is judged by the signatures in the cache and then by those in the registry
+/// was judged once, with the later result.
+type Judgements = BTreeMap<Digest, Result<(), Problem>>;
 
 /// The version in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +125,10 @@ impl SourcedPlugin {
             return Ok(None);
         };
         let policy = shared.policy()?;
-        let decision = self.verify_cached(shared, &reference, manifest, policy.as_ref())?;
+        let mut judgements = Judgements::new();
+        let judged = self.verify_cached(shared, &reference, manifest, policy.as_ref(), &mut judgements);
+        self.report_judgements(shared, judgements);
+        let decision = judged?;
         self.stage(shared, &cached, &name)?;
         let policy = policy.as_ref().map(SignaturePolicy::fingerprint);
         Ok(Some((StagedVersion { manifest, policy }, decision)))
@@ -128,22 +136,27 @@ impl SourcedPlugin {
 
     /// Looks at the registry again and again, and reports what happens.
     pub(super) async fn run(mut self, shared: Arc<Shared>, random: fn() -> f64) {
-        let poll = match self.poll(shared.settings.policy.is_some()) {
-            Ok(poll) => poll,
+        let reference: Reference = match self.entry.image.parse() {
+            Ok(reference) => reference,
             Err(error) => {
-                // Only another configuration can help.
+                // Only another configuration can help, and nothing is in the folder.
                 self.while_active(|| shared.observer.pulled(self.name(), Err(error.problem())));
                 self.report(&shared, Some(&error));
                 return;
             }
         };
-        let mut schedule = Schedule::new(poll);
+        let mut schedule = Schedule::new(self.poll(&reference, shared.settings.policy.is_some()));
         loop {
-            let attempt = timeout(LONGEST_ATTEMPT, self.attempt(&shared)).await.unwrap_or_else(|_| {
-                let text =
-                    format!("the attempt to pull {} took too long; it is made again", self.entry.image);
+            let mut judgements = Judgements::new();
+            let attempt = timeout(LONGEST_ATTEMPT, self.attempt(&shared, &reference, &mut judgements));
+            let attempt = attempt.await.unwrap_or_else(|_| {
+                let text = format!(
+                    "the attempt to pull {reference} took longer than {} minutes; it is made again, check that the registry is well and what is attached to the plugin",
+                    LONGEST_ATTEMPT.as_secs() / 60
+                );
                 Err(RegistryError::new(Problem::Timeout, text))
             });
+            self.report_judgements(&shared, judgements);
             let result = attempt.as_ref().copied().map_err(RegistryError::problem);
             self.while_active(|| shared.observer.pulled(self.name(), result));
             self.report(&shared, attempt.as_ref().err());
@@ -159,48 +172,67 @@ impl SourcedPlugin {
         }
     }
 
-    /// Returns how often an attempt is made. The content of a digest never changes, but a policy may.
-    fn poll(&self, has_policy: bool) -> Result<Option<Duration>, RegistryError> {
-        let reference: Reference = self.entry.image.parse()?;
-        let interval = self.entry.poll_interval()?;
-        Ok((reference.digest().is_none() || has_policy).then_some(interval))
+    /// Returns how often an attempt is made. The content of a digest never changes, but a policy may. A wrong interval fails each attempt.
+    fn poll(&self, reference: &Reference, has_policy: bool) -> Option<Duration> {
+        let interval = self.entry.poll_interval().unwrap_or(DEFAULT_POLL);
+        (reference.digest().is_none() || has_policy).then_some(interval)
     }
 
-    async fn attempt(&mut self, shared: &Arc<Shared>) -> Result<(), RegistryError> {
-        let reference: Reference = self.entry.image.parse()?;
-        let (client, policy) = {
+    async fn attempt(
+        &mut self,
+        shared: &Arc<Shared>,
+        reference: &Reference,
+        judgements: &mut Judgements,
+    ) -> Result<(), RegistryError> {
+        let policy = {
+            let shared = Arc::clone(shared);
+            blocking(move || shared.policy()).await?
+        };
+        // Before anything else, which may fail: the credentials, the certificates, the registry.
+        let violation = self.apply_changed_policy(shared, reference, policy.as_ref(), judgements);
+        let updated = self.update(shared, reference, policy.as_ref(), judgements).await;
+        updated.map_err(|error| {
+            // Both say the same if one version was judged.
+            let is_same = error.problem() == Problem::Unverified && judgements.len() <= 1;
+            match violation.filter(|_| !is_same) {
+                Some(violation) => error.in_context(violation),
+                None => error,
+            }
+        })
+    }
+
+    /// Pulls the version that the reference names, unless it is in the folder and the policy has allowed it.
+    async fn update(
+        &mut self,
+        shared: &Arc<Shared>,
+        reference: &Reference,
+        policy: Option<&SignaturePolicy>,
+        judgements: &mut Judgements,
+    ) -> Result<(), RegistryError> {
+        self.entry.poll_interval()?;
+        let fingerprint = policy.map(SignaturePolicy::fingerprint);
+        let staged = self.staged.filter(|staged| staged.policy == fingerprint).map(|staged| staged.manifest);
+        if staged.is_some() && staged == reference.digest() {
+            return Ok(());
+        }
+        let client = {
             let (shared, reference) = (Arc::clone(shared), reference.clone());
-            blocking(move || Ok((shared.client(&reference)?, shared.policy()?))).await?
+            blocking(move || shared.client(&reference)).await?
         };
-        let fingerprint = policy.as_ref().map(SignaturePolicy::fingerprint);
-        // Before the registry is asked, which may be gone.
-        let violation = self.apply_changed_policy(shared, &reference, policy.as_ref());
-        let is_current = |staged: StagedVersion, manifest: Digest| {
-            staged.manifest == manifest && staged.policy == fingerprint
-        };
-        if self.staged.zip(reference.digest()).is_some_and(|(staged, pinned)| is_current(staged, pinned)) {
+        let document = client.manifest(reference).await?;
+        if staged == Some(document.digest) {
             return Ok(());
         }
-        let document = client.manifest(&reference).await.map_err(|error| match violation {
-            Some(violation) => error.in_context(violation),
-            None => error,
-        })?;
-        if self
-            .staged
-            .is_some_and(|staged| staged.manifest == document.digest && staged.policy == fingerprint)
-        {
-            return Ok(());
-        }
-        let signatures = match policy.as_ref().filter(|policy| !policy.allows_unsigned(&reference)) {
-            Some(policy) => collect_signatures(&client, policy, &reference, &document).await?,
+        let signatures = match policy.filter(|policy| !policy.allows_unsigned(reference)) {
+            Some(policy) => collect_signatures(&client, policy, reference, &document).await?,
             None => Vec::new(),
         };
-        let decision = self.judge(shared, &reference, &document, policy.as_ref(), &signatures)?;
+        let decision = judge(reference, &document, policy, &signatures, judgements)?;
         let plugin = CachedPlugin::of(&document, client.limits(), &reference.to_string())?;
         self.while_active(|| shared.use_also(self.name(), plugin.blobs()));
-        let plugin = fetch(&client, &shared.cache, &reference, &document).await?;
+        let plugin = fetch(&client, &shared.cache, reference, &document).await?;
         let (this, shared, manifest) = (self.clone(), Arc::clone(shared), document.digest);
-        let decided = decision.clone();
+        let (decided, reference) = (decision.clone(), reference.clone());
         let put_into_folder = move || -> Result<(), RegistryError> {
             store_signatures(&shared.cache, manifest, &signatures)?;
             this.stage(&shared, &plugin, &reference.to_string())?;
@@ -221,10 +253,11 @@ impl SourcedPlugin {
         shared: &Shared,
         reference: &Reference,
         policy: Option<&SignaturePolicy>,
-    ) -> Option<String> {
+        judgements: &mut Judgements,
+    ) -> Option<RegistryError> {
         let fingerprint = policy.map(SignaturePolicy::fingerprint);
         let staged = self.staged.filter(|staged| staged.policy != fingerprint)?;
-        match self.verify_cached(shared, reference, staged.manifest, policy) {
+        match self.verify_cached(shared, reference, staged.manifest, policy, judgements) {
             Ok(decision) => {
                 self.staged = Some(StagedVersion { policy: fingerprint, ..staged });
                 self.decision = Some(decision);
@@ -236,7 +269,7 @@ impl SourcedPlugin {
                     (self.staged, self.decision) = (None, None);
                 }
                 // The registry may have signatures that the cache does not have.
-                Some(error.to_string())
+                Some(error)
             }
         }
     }
@@ -248,6 +281,7 @@ impl SourcedPlugin {
         reference: &Reference,
         manifest: Digest,
         policy: Option<&SignaturePolicy>,
+        judgements: &mut Judgements,
     ) -> Result<Decision, RegistryError> {
         let text = shared.cache.get(manifest, shared.limits().manifest as u64).ok_or_else(|| {
             RegistryError::new(
@@ -256,24 +290,15 @@ impl SourcedPlugin {
             )
         })?;
         let document = ManifestDocument { digest: manifest, text };
-        self.judge(shared, reference, &document, policy, &load_signatures(&shared.cache, manifest))
+        judge(reference, &document, policy, &load_signatures(&shared.cache, manifest), judgements)
     }
 
-    /// Judges the signatures of a manifest, and reports the result if there is a policy.
-    fn judge(
-        &self,
-        shared: &Shared,
-        reference: &Reference,
-        document: &ManifestDocument,
-        policy: Option<&SignaturePolicy>,
-        signatures: &[SignatureMaterial],
-    ) -> Result<Decision, RegistryError> {
-        let judged = verify(policy, reference, document, signatures);
-        if policy.is_some() {
-            let result = judged.as_ref().map(|_| ()).map_err(RegistryError::problem);
-            self.while_active(|| shared.observer.verified(self.name(), result));
-        }
-        judged
+    fn report_judgements(&self, shared: &Shared, judgements: Judgements) {
+        self.while_active(|| {
+            for result in judgements.into_values() {
+                shared.observer.verified(self.name(), result);
+            }
+        });
     }
 
     /// Puts a version into the folder. The sidecar comes first, so that the version is never loaded with another one.
@@ -323,6 +348,21 @@ impl SourcedPlugin {
             shared.observer.reported(self.name(), &self.source_report(error));
         });
     }
+}
+
+/// Judges the signatures of a manifest. Without a policy, that is no judgement.
+fn judge(
+    reference: &Reference,
+    document: &ManifestDocument,
+    policy: Option<&SignaturePolicy>,
+    signatures: &[SignatureMaterial],
+    judgements: &mut Judgements,
+) -> Result<Decision, RegistryError> {
+    let judged = verify(policy, reference, document, signatures);
+    if policy.is_some() {
+        judgements.insert(document.digest, judged.as_ref().map(|_| ()).map_err(RegistryError::problem));
+    }
+    judged
 }
 
 fn update_text(reference: &Reference, manifest: Digest, decision: &Decision) -> String {

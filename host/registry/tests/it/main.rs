@@ -1,6 +1,7 @@
 //! The client against a registry that misbehaves in every way that is known.
 
 mod added;
+mod changes;
 mod fake_registry;
 mod pulls;
 mod restarts;
