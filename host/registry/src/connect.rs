@@ -10,7 +10,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::is_public;
 use crate::error::{Problem, RegistryError};
-use crate::origin::{AddressScope, Origin};
+use crate::origin::{AddressScope, Origin, trust_remedy};
 use crate::tls::Tls;
 
 /// A connection, with or without TLS.
@@ -32,8 +32,8 @@ pub(crate) async fn connect(
         return Err(RegistryError::new(
             Problem::ForbiddenHost,
             format!(
-                "the registry refers to {origin}, whose address is not public; add {:?} to the registry's trustedHosts if that is meant",
-                origin.host
+                "{origin} has no public address, and only the registry named it; {}",
+                trust_remedy(&origin.host)
             ),
         ));
     }
@@ -56,7 +56,12 @@ async fn start_tls(origin: &Origin, stream: TcpStream, tls: &Tls) -> Result<Stre
         return Ok(Box::new(stream));
     }
     let name = ServerName::try_from(origin.host.trim_matches(['[', ']']).to_owned()).map_err(|error| {
-        RegistryError::new(Problem::Protocol, format!("{origin} has an invalid host: {error}"))
+        RegistryError::new(
+            Problem::Protocol,
+            format!(
+                "no TLS connection to {origin}: its host is invalid: {error}; correct the registry's name"
+            ),
+        )
     })?;
     let started = TlsConnector::from(std::sync::Arc::clone(&tls.0)).connect(name, stream).await;
     Ok(Box::new(started.map_err(|error| tls_error(origin, &error))?))

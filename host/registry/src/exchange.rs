@@ -90,7 +90,10 @@ pub(crate) async fn send(
     let host = origin.to_string();
     let host = host.split_once("://").map_or("", |(_, host)| host);
     let host = HeaderValue::from_str(host).map_err(|error| {
-        RegistryError::new(Problem::Protocol, format!("{origin} has an invalid host: {error}"))
+        RegistryError::new(
+            Problem::Protocol,
+            format!("no request to {origin}: its host is invalid: {error}; correct the registry's name"),
+        )
     })?;
     request.headers_mut().insert(HOST, host);
     request

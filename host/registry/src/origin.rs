@@ -38,7 +38,16 @@ impl Origin {
         // Docker's registry is known by a name that does not serve it.
         let host = if registry == "docker.io" { "registry-1.docker.io" } else { registry };
         let scheme = if plain_http { "http" } else { "https" };
-        Ok(Location::parse(&format!("{scheme}://{host}/"))?.origin)
+        let location = Location::parse(&format!("{scheme}://{host}/")).map_err(|problem| {
+            RegistryError::new(
+                Problem::Invalid,
+                format!(
+                    "the registry {:?} cannot be contacted: {problem}; write a host, or host:port",
+                    excerpt(registry)
+                ),
+            )
+        })?;
+        Ok(location.origin)
     }
 }
 
@@ -55,50 +64,66 @@ fn default_port(tls: bool) -> u16 {
 }
 
 impl Location {
-    /// Parses an absolute URL.
-    pub(crate) fn parse(text: &str) -> Result<Self, RegistryError> {
-        let invalid = |problem: &str| {
-            let text = excerpt(text);
-            RegistryError::new(
-                Problem::Protocol,
-                format!("the registry names the URL {text:?}, but {problem}"),
-            )
-        };
-        let uri: Uri = text.parse().map_err(|_| invalid("it is not valid"))?;
+    /// Parses an absolute URL. Errors say what is wrong with it.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let uri: Uri = text.parse().map_err(|_| "it is not a valid URL")?;
         let tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(invalid("its scheme is neither https nor http")),
+            _ => return Err("its scheme is neither https nor http"),
         };
-        let authority = uri.authority().ok_or_else(|| invalid("it has no host"))?;
+        let authority = uri.authority().ok_or("it has no host")?;
         if authority.as_str().contains('@') {
-            return Err(invalid("it contains a user"));
+            return Err("it contains a user");
         }
         let host = authority.host().to_ascii_lowercase();
         let has_port = authority.as_str().len() > authority.host().len();
         let port = match (authority.port_u16(), has_port) {
             (Some(port), _) if port > 0 => port,
             (None, false) => default_port(tls),
-            _ => return Err(invalid("its port is not valid")),
+            _ => return Err("its port is not valid"),
         };
         if host.is_empty() {
-            return Err(invalid("it has no host"));
+            return Err("it has no host");
         }
         let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         Ok(Self { origin: Origin { tls, host, port }, path })
     }
 
+    /// Parses the realm of a challenge: the URL at which a registry's tokens are issued.
+    pub(crate) fn realm(registry: &str, text: &str) -> Result<Self, RegistryError> {
+        Self::parse(text).map_err(|problem| invalid_realm(registry, text, problem))
+    }
+
     /// Parses the header `location` of a response to a request to `base`.
     pub(crate) fn relative_to(base: &Origin, text: &str) -> Result<Self, RegistryError> {
-        if !text.starts_with('/') || text.starts_with("//") {
-            return Self::parse(text);
-        }
-        let path = text.parse().map_err(|_| {
+        let parsed = if !text.starts_with('/') || text.starts_with("//") {
+            Self::parse(text)
+        } else {
+            let path = text.parse().map_err(|_| "it is not a valid path");
+            path.map(|path| Self { origin: base.clone(), path })
+        };
+        parsed.map_err(|problem| {
             let text = excerpt(text);
-            RegistryError::new(Problem::Protocol, format!("{base} names the invalid path {text:?}"))
-        })?;
-        Ok(Self { origin: base.clone(), path })
+            RegistryError::new(
+                Problem::Protocol,
+                format!(
+                    "{base} refers to {text:?}, but {problem}; check that it is a registry, and that no proxy changes its responses"
+                ),
+            )
+        })
     }
+}
+
+/// The error of a realm that cannot be requested.
+pub(crate) fn invalid_realm(registry: &str, realm: &str, problem: &str) -> RegistryError {
+    let realm = excerpt(realm);
+    RegistryError::new(
+        Problem::Protocol,
+        format!(
+            "{registry} issues tokens at {realm:?}, but {problem}; correct the realm in the registry's configuration, and check that no proxy responds in its place"
+        ),
+    )
 }
 
 /// Decides whether a location that the registry named is contacted. `trusted` are the hosts that the operator named besides the registry.
@@ -136,13 +161,17 @@ pub(crate) fn address_scope(
     if host_without_port(registry) == host_without_port(named) {
         return Err(forbidden(
             "another port of the same host",
-            &format!(
-                "add {:?} to the registry's trustedHosts if that is meant",
-                format!("{}:{}", named.host, named.port)
-            ),
+            &trust_remedy(&format!("{}:{}", named.host, named.port)),
         ));
     }
     Ok(AddressScope::Public)
+}
+
+/// What to do if the registry may refer to a host.
+pub(crate) fn trust_remedy(host: &str) -> String {
+    format!(
+        "if that is meant, add {host:?} to registries.trustedHosts of the host's configuration, or pass it to --trusted-host"
+    )
 }
 
 #[cfg(test)]
@@ -180,7 +209,13 @@ mod tests {
             "https://x:y/",
             "https://",
         ] {
-            assert!(Location::relative_to(&base, text).is_err(), "{text}");
+            let error = Location::relative_to(&base, text).expect_err(text).to_string();
+            assert!(error.starts_with("https://r.example refers to") && error.contains("; check"), "{error}");
+            let error = Location::realm("r.example", text).expect_err(text).to_string();
+            assert!(
+                error.starts_with("r.example issues tokens at") && error.contains("; correct"),
+                "{error}"
+            );
         }
     }
 

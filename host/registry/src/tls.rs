@@ -48,7 +48,9 @@ impl Tls {
     fn with_roots(roots: RootCertStore) -> Result<Self, RegistryError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| RegistryError::new(Problem::Invalid, error.to_string()))?;
+        let builder = builder.map_err(|error| {
+            RegistryError::new(Problem::Invalid, format!("TLS cannot be set up: {error}; please report this"))
+        })?;
         Ok(Self(Arc::new(builder.with_root_certificates(roots).with_no_client_auth())))
     }
 }

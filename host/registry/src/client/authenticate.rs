@@ -10,7 +10,7 @@ use crate::challenge::{Challenge, encode, token_query};
 use crate::credentials::Credentials;
 use crate::error::{Problem, RegistryError};
 use crate::exchange::{OutgoingRequest, PendingResponse, send};
-use crate::origin::{Location, address_scope};
+use crate::origin::{Location, address_scope, invalid_realm};
 
 /// The largest response with a token, in bytes.
 const MAX_TOKEN: usize = 64 << 10;
@@ -52,7 +52,7 @@ impl RegistryClient {
 
     async fn token(&self, realm: &str, service: Option<&str>, scope: &str) -> Result<String, RegistryError> {
         let context = || format!("a token for {}", self.registry);
-        let mut location = Location::parse(realm).map_err(|error| error.in_context(context()))?;
+        let mut location = Location::realm(&self.registry, realm)?;
         let addresses = address_scope(&self.origin, &location.origin, &self.options.trusted_hosts)
             .map_err(|error| error.in_context(context()))?;
         let mut outgoing = OutgoingRequest::get("application/json");
@@ -65,19 +65,21 @@ impl RegistryClient {
             outgoing.body = Bytes::from(format!("{form}&refresh_token={}", encode(token)));
         } else {
             let query = token_query(location.path.query(), service, scope);
-            location.path = format!("{}?{query}", location.path.path()).parse().map_err(|_| {
-                RegistryError::new(Problem::Protocol, format!("{} names an invalid realm", self.registry))
-            })?;
+            location.path = format!("{}?{query}", location.path.path())
+                .parse()
+                .map_err(|_| invalid_realm(&self.registry, realm, "its query is too long"))?;
             if let Some(basic) = self.credentials.as_ref().and_then(Credentials::basic) {
                 outgoing.headers.insert(AUTHORIZATION, self.header(&basic)?);
             }
         }
         // A redirect is not followed: it could lead the credentials elsewhere.
-        let response = send(&outgoing, &location, addresses, &self.tls, self.options.timeouts).await?;
+        let response = send(&outgoing, &location, addresses, &self.tls, self.options.timeouts)
+            .await
+            .map_err(|error| error.in_context(context()))?;
         let status = response.status();
         if !status.is_success() {
             let (problem, remedy) = match status.as_u16() {
-                400 | 401 | 403 => (Problem::Denied, "check the credentials for this registry"),
+                400 | 401 | 403 => (Problem::Denied, self.denied_remedy()),
                 429 | 500..=599 => (Problem::Busy, "it is tried again later"),
                 _ => (Problem::Protocol, "check the registry's configuration"),
             };
@@ -86,7 +88,7 @@ impl RegistryClient {
                 format!("{}: {} responds with {}; {remedy}", context(), location.origin, status.as_u16()),
             ));
         }
-        let body = response.body(MAX_TOKEN, "a token").await?;
+        let body = response.body(MAX_TOKEN, "a token").await.map_err(|error| error.in_context(context()))?;
         let parsed = serde_json::from_slice::<TokenResponse>(&body).ok();
         let token =
             parsed.and_then(|parsed| parsed.token.or(parsed.access_token)).filter(|token| !token.is_empty());

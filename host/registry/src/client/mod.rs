@@ -173,7 +173,11 @@ impl RegistryClient {
             {
                 outgoing.headers.insert(AUTHORIZATION, authorization.clone());
             }
-            let response = send(&outgoing, &location, addresses, &self.tls, self.options.timeouts).await?;
+            let sent = send(&outgoing, &location, addresses, &self.tls, self.options.timeouts).await;
+            let response = sent.map_err(|error| match location.origin == self.origin {
+                true => error,
+                false => error.in_context(format_args!("{} redirects to {}", self.registry, location.origin)),
+            })?;
             let is_read = outgoing.method == Method::GET || outgoing.method == Method::HEAD;
             let target = response.header("location").filter(|_| is_read && is_redirect(response.status()));
             match target {
@@ -185,6 +189,14 @@ impl RegistryClient {
             Problem::Protocol,
             format!("{} redirects more than {MAX_REDIRECTS} times; check its configuration", self.origin),
         ))
+    }
+
+    /// What to do if the registry refuses a request.
+    fn denied_remedy(&self) -> &'static str {
+        match self.credentials {
+            Some(_) => "check the credentials for this registry and what they permit",
+            None => "add credentials for this registry to the docker config.json",
+        }
     }
 
     /// Returns the response if its status is one of these; otherwise, the error that it means.
@@ -200,10 +212,7 @@ impl RegistryClient {
             return Ok(response);
         }
         let (problem, remedy) = match status.as_u16() {
-            401 | 403 if self.credentials.is_some() => {
-                (Problem::Denied, "check the credentials for this registry and what they permit")
-            }
-            401 | 403 => (Problem::Denied, "add credentials for this registry to the docker config.json"),
+            401 | 403 => (Problem::Denied, self.denied_remedy()),
             404 => (Problem::NotFound, "check the reference, and that it was pushed"),
             413 => (Problem::TooLarge, "raise the registry's limit"),
             429 | 500..=599 => (Problem::Busy, "it is tried again later"),

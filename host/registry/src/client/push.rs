@@ -56,7 +56,7 @@ impl RegistryClient {
         target.path = format!("{}{separator}digest={digest}", target.path).parse().map_err(|_| {
             RegistryError::new(
                 Problem::Protocol,
-                format!("{} names an invalid place for an upload", self.origin),
+                format!("{} names an invalid place for an upload; check that it is a registry", self.origin),
             )
         })?;
         let mut upload = OutgoingRequest { method: Method::PUT, ..OutgoingRequest::get("*/*") };

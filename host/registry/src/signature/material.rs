@@ -68,8 +68,12 @@ pub fn store_signatures(
     manifest: Digest,
     signatures: &[SignatureMaterial],
 ) -> Result<(), RegistryError> {
-    let text = serde_json::to_vec(signatures)
-        .map_err(|error| RegistryError::new(Problem::Cache, error.to_string()))?;
+    let text = serde_json::to_vec(signatures).map_err(|error| {
+        RegistryError::new(
+            Problem::Cache,
+            format!("the signatures of {manifest} cannot be stored: {error}; please report this"),
+        )
+    })?;
     cache.put_evidence(manifest, &text)
 }
 

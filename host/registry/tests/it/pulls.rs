@@ -349,10 +349,36 @@ async fn referrers_are_found_with_and_without_the_api() {
         registry.put_manifest("team/p", &tag, list(2).as_bytes());
         assert_eq!(found(Faults { referrers, ..Faults::default() }).await, Ok(2));
         registry.put_manifest("team/p", &tag, list(501).as_bytes());
-        assert_eq!(
-            found(Faults { referrers, ..Faults::default() }).await,
-            Ok(500),
-            "the others are left out"
-        );
+        assert_eq!(found(Faults { referrers, ..Faults::default() }).await, Ok(501));
+    }
+}
+
+/// An operator reads these texts in the status of the plugin, and has to know what to do.
+#[tokio::test]
+async fn each_failure_of_a_registry_has_a_remedy() {
+    let realm = |realm: &str| Faults { login: Login::TokenFrom(realm.to_owned()), ..Faults::default() };
+    let redirect = |to: &str| Faults { blobs: BlobFault::Redirect(to.to_owned()), ..Faults::default() };
+    let manifest = |text: &str| Faults { manifest: Some(text.into()), ..Faults::default() };
+    for (faults, remedy) in [
+        (realm("file:///etc/passwd"), "correct the realm"),
+        (realm("https://"), "correct the realm"),
+        (realm("https://user:secret@r.example/"), "correct the realm"),
+        (realm("http://r.example/"), "have the registry refer to an https URL"),
+        (realm("https://10.0.0.1/token"), "registries.trustedHosts"),
+        (redirect("ftp://r.example/"), "check that it is a registry"),
+        (redirect("/a b"), "check that it is a registry"),
+        (redirect("https://10.0.0.1/"), "registries.trustedHosts"),
+        (Faults { login: Login::Basic, ..Faults::default() }, "add them to the docker config.json"),
+        (Faults { login: Login::Token, ..Faults::default() }, "add credentials for this registry"),
+        (Faults { busy: u32::MAX, ..Faults::default() }, "it is tried again later"),
+        (Faults { blobs: BlobFault::Altered, ..Faults::default() }, "push it again"),
+        (Faults { blobs: BlobFault::Truncated, ..Faults::default() }, "push it again"),
+        (Faults { blobs: BlobFault::Broken, ..Faults::default() }, "check that the registry is running"),
+        (Faults { endless_manifest: true, ..Faults::default() }, "check what is in the repository"),
+        (manifest("<html>"), "push it again"),
+    ] {
+        let error = failure(faults.clone()).await.to_string();
+        assert!(error.contains(remedy), "{faults:?}: {error}");
+        assert!(error.contains("127.0.0.1:"), "the error names the registry: {error}");
     }
 }
