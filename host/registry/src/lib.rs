@@ -26,7 +26,7 @@ mod source;
 mod tls;
 
 pub use cache::Cache;
-pub use client::{ClientOptions, Limits, ManifestDocument, RegistryClient};
+pub use client::{ClientOptions, Limits, ManifestDocument, ReferrerPage, ReferrerPages, RegistryClient};
 pub use credentials::{CredentialFile, Credentials};
 pub use digest::Digest;
 pub use error::{Problem, RegistryError};

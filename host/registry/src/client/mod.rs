@@ -22,7 +22,7 @@ use crate::origin::{Location, Origin, address_scope};
 use crate::reference::Reference;
 use crate::retry;
 use crate::tls::Tls;
-pub use pull::ManifestDocument;
+pub use pull::{ManifestDocument, ReferrerPage, ReferrerPages};
 
 /// The most redirects of one request.
 const MAX_REDIRECTS: usize = 5;
@@ -63,13 +63,15 @@ pub struct Limits {
     pub manifest: usize,
     /// The size of a plugin, in bytes.
     pub artifact: u64,
-    /// The number of artifacts that refer to a plugin, such as signatures, that are looked at. Further ones are left out.
+    /// The number of artifacts that refer to a plugin and may be signatures, and that are looked at.
     pub referrers: usize,
+    /// What is read of the artifacts that refer to a plugin, with the lists of them, in bytes.
+    pub attached: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { manifest: 4 << 20, artifact: 256 << 20, referrers: 500 }
+        Self { manifest: 4 << 20, artifact: 256 << 20, referrers: 5_000, attached: 256 << 20 }
     }
 }
 

@@ -10,8 +10,8 @@ use crate::exchange::OutgoingRequest;
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::reference::Reference;
 
-/// Pages of a list of referrers that are read.
-const MAX_PAGES: usize = 20;
+/// Pages of a list of referrers that are read. Some registries have few artifacts in each.
+const MAX_PAGES: usize = 1_000;
 /// A list without referrers.
 const NO_REFERRERS: &[u8] = b"{\"schemaVersion\":2,\"manifests\":[]}";
 
@@ -126,39 +126,11 @@ impl RegistryClient {
         Ok(content)
     }
 
-    /// Returns the wanted artifacts that refer to the manifest, up to the limit. Asks the referrers API, and looks at the tag that replaces it
-    /// in older registries. Whoever can push decides how many there are, so those that are not wanted do not count, and the others beyond the
-    /// limit are left out.
-    ///
-    /// # Errors
-    /// Errors if the registry cannot be asked, or if a page of the list is larger than a manifest may be.
-    pub async fn referrers(
-        &self,
-        reference: &Reference,
-        subject: Digest,
-        is_wanted: impl Fn(&Descriptor) -> bool,
-    ) -> Result<Vec<Descriptor>, RegistryError> {
-        let mut found = Vec::new();
-        let mut query = String::new();
-        for _ in 0..MAX_PAGES {
-            let (text, next) = self.page_of_referrers(reference, subject, &query).await?;
-            let index: Index = serde_json::from_slice(&text).map_err(|error| {
-                RegistryError::new(
-                    Problem::Protocol,
-                    format!(
-                        "the list of what refers to {reference} cannot be read: {}; remove it",
-                        excerpt(&error.to_string())
-                    ),
-                )
-            })?;
-            found.extend(index.manifests.into_iter().filter(&is_wanted));
-            found.truncate(self.options.limits.referrers);
-            match next {
-                Some(next) if found.len() < self.options.limits.referrers => query = next,
-                _ => break,
-            }
-        }
-        Ok(found)
+    /// Returns what refers to the manifest, page by page. Asks the referrers API, and looks at the tag that replaces it in older registries.
+    /// Whoever can push decides how much there is, so the caller limits what it reads.
+    #[must_use]
+    pub fn referrers<'a>(&'a self, reference: &'a Reference, subject: Digest) -> ReferrerPages<'a> {
+        ReferrerPages { client: self, reference, subject, query: Some(String::new()), pages: 0 }
     }
 
     /// Returns a page of what refers to the manifest, and the query for the next page.
@@ -199,6 +171,58 @@ impl RegistryClient {
                 Ok((NO_REFERRERS.to_vec(), None))
             }
         }
+    }
+}
+
+/// The artifacts that refer to a manifest, a page at a time.
+#[derive(Debug)]
+pub struct ReferrerPages<'a> {
+    client: &'a RegistryClient,
+    reference: &'a Reference,
+    subject: Digest,
+    /// That of the next page, if there is one.
+    query: Option<String>,
+    pages: usize,
+}
+
+/// A page of a list of referrers.
+#[derive(Debug)]
+pub struct ReferrerPage {
+    /// The artifacts.
+    pub artifacts: Vec<Descriptor>,
+    /// The size of the page's text, in bytes.
+    pub size: usize,
+}
+
+impl ReferrerPages<'_> {
+    /// Returns the next page; `None` after the last one.
+    ///
+    /// # Errors
+    /// Errors if the registry cannot be asked, if a page is larger than a manifest may be, or if there are too many pages.
+    pub async fn next(&mut self) -> Result<Option<ReferrerPage>, RegistryError> {
+        let Some(query) = self.query.take() else { return Ok(None) };
+        let reference = self.reference;
+        if self.pages == MAX_PAGES {
+            return Err(RegistryError::new(
+                Problem::TooLarge,
+                format!(
+                    "the list of what refers to {reference} has more than {MAX_PAGES} pages; remove what is attached to it and is not needed, and check who can write to the registry"
+                ),
+            ));
+        }
+        self.pages += 1;
+        let (text, next) = self.client.page_of_referrers(reference, self.subject, &query).await?;
+        let index: Index = serde_json::from_slice(&text).map_err(|error| {
+            RegistryError::new(
+                Problem::Protocol,
+                format!(
+                    "the list of what refers to {reference} cannot be read: {}; remove it",
+                    excerpt(&error.to_string())
+                ),
+            )
+        })?;
+        self.query = next;
+        Ok(Some(ReferrerPage { artifacts: index.manifests, size: text.len() }))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::material::{LegacySignature, MAX_SIGNATURE, MAX_TOTAL, SignatureMaterial};
 use super::policy::SignaturePolicy;
 use super::verify::SignerCount;
-use crate::client::{ManifestDocument, RegistryClient};
+use crate::client::{Limits, ManifestDocument, RegistryClient};
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
 use crate::manifest::{Descriptor, Manifest, media_type};
@@ -21,10 +21,11 @@ const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 const LOG_ENTRY: &str = "dev.sigstore.cosign/bundle";
 
 /// Collects the signatures of a manifest until the policy needs no more. Whoever can push to the repository can attach any number of
-/// anything, so what is damaged, too large or of no use is left out, and only the work is bounded: nothing of this hides a good signature.
+/// anything, so what is damaged, too large or of no use is left out, and nothing of this hides a good signature. Only the work is bounded,
+/// for each format.
 ///
 /// # Errors
-/// Errors if the registry cannot be asked, or if it has too much to be listed and the rest is not enough.
+/// Errors if the registry cannot be asked, or if a bound is reached, or a list cannot be read, before there are enough.
 pub async fn collect_signatures(
     client: &RegistryClient,
     policy: &SignaturePolicy,
@@ -35,7 +36,10 @@ pub async fn collect_signatures(
     let mut collected = SignatureCollection { signers, signatures: Vec::new(), unused_size: 0 };
     let unlisted = match referring(client, reference, manifest.digest, &mut collected).await {
         Ok(()) => None,
-        Err(error) if error.problem() == Problem::TooLarge => Some(error),
+        // Whoever can push can cause these. They hide nothing in the older format.
+        Err(error) if matches!(error.problem(), Problem::TooLarge | Problem::Protocol | Problem::Altered) => {
+            Some(error)
+        }
         Err(error) => return Err(error),
     };
     if collected.is_enough() {
@@ -79,6 +83,42 @@ impl SignatureCollection<'_> {
     }
 }
 
+/// What may still be read of what is attached to a plugin, in one format.
+struct Budget<'a> {
+    reference: &'a Reference,
+    limits: Limits,
+    artifacts: usize,
+    bytes: usize,
+}
+
+impl<'a> Budget<'a> {
+    fn new(client: &RegistryClient, reference: &'a Reference) -> Self {
+        let limits = client.limits();
+        Self { reference, limits, artifacts: limits.referrers, bytes: limits.attached }
+    }
+
+    fn take_artifact(&mut self) -> Result<(), RegistryError> {
+        self.artifacts = self.artifacts.checked_sub(1).ok_or_else(|| self.exceeded())?;
+        if self.bytes == 0 { Err(self.exceeded()) } else { Ok(()) }
+    }
+
+    /// What was read counts, also if it is more than was left: each part is small.
+    fn take_bytes(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    fn exceeded(&self) -> RegistryError {
+        let Limits { referrers, attached, .. } = self.limits;
+        RegistryError::new(
+            Problem::TooLarge,
+            format!(
+                "more than {referrers} artifacts or {attached} bytes are attached to {}, and those that were looked at do not satisfy the signature policy; remove what is attached and is not needed, and check who can write to the registry",
+                self.reference
+            ),
+        )
+    }
+}
+
 /// Collects the bundles that refer to the manifest.
 async fn referring(
     client: &RegistryClient,
@@ -95,19 +135,27 @@ async fn referring(
             .is_none_or(|kind| kind.starts_with(BUNDLE) || kind == media_type::EMPTY);
         has_type && found.size <= MAX_SIGNATURE as u64
     };
-    for found in client.referrers(reference, manifest, may_be_bundle).await? {
-        let pinned = reference.pinned(found.digest);
-        let Some(document) = usable(client.manifest_within(MAX_SIGNATURE, &pinned).await)? else { continue };
-        let Ok(attached) = document.parse(&pinned.to_string()) else { continue };
-        if attached.subject.as_ref().is_some_and(|subject| subject.digest != manifest) {
-            continue;
-        }
-        let is_bundle = |layer: &&Descriptor| layer.media_type.starts_with(BUNDLE);
-        for layer in attached.layers.iter().filter(is_bundle).take(MAX_BUNDLES) {
-            if let Some(text) = small_text(client, reference, layer).await? {
-                collected.add(SignatureMaterial::Bundle(text));
-                if collected.is_enough() {
-                    return Ok(());
+    let mut budget = Budget::new(client, reference);
+    let mut pages = client.referrers(reference, manifest);
+    while let Some(page) = pages.next().await? {
+        budget.take_bytes(page.size);
+        for found in page.artifacts.iter().filter(|found| may_be_bundle(found)) {
+            budget.take_artifact()?;
+            let pinned = reference.pinned(found.digest);
+            let fetched = client.manifest_within(MAX_SIGNATURE, &pinned).await;
+            budget.take_bytes(size_of(&fetched, |document| document.text.len()));
+            let Some(document) = usable(fetched)? else { continue };
+            let Ok(attached) = document.parse(&pinned.to_string()) else { continue };
+            if attached.subject.as_ref().is_some_and(|subject| subject.digest != manifest) {
+                continue;
+            }
+            let is_bundle = |layer: &&Descriptor| layer.media_type.starts_with(BUNDLE);
+            for layer in attached.layers.iter().filter(is_bundle).take(MAX_BUNDLES) {
+                if let Some(text) = small_text(client, reference, layer, &mut budget).await? {
+                    collected.add(SignatureMaterial::Bundle(text));
+                    if collected.is_enough() {
+                        return Ok(());
+                    }
                 }
             }
         }
@@ -123,9 +171,11 @@ async fn legacy(
     collected: &mut SignatureCollection<'_>,
 ) -> Result<(), RegistryError> {
     let is_signature = |layer: &&Descriptor| layer.media_type == SIMPLE_SIGNING;
-    for layer in attached.layers.iter().filter(is_signature).take(client.limits().referrers) {
+    let mut budget = Budget::new(client, reference);
+    for layer in attached.layers.iter().filter(is_signature) {
         let Some(signature) = layer.annotations.get(SIGNATURE) else { continue };
-        let Some(payload) = small_text(client, reference, layer).await? else { continue };
+        budget.take_artifact()?;
+        let Some(payload) = small_text(client, reference, layer, &mut budget).await? else { continue };
         let signature = LegacySignature {
             payload,
             signature: signature.clone(),
@@ -145,12 +195,24 @@ async fn small_text(
     client: &RegistryClient,
     reference: &Reference,
     layer: &Descriptor,
+    budget: &mut Budget<'_>,
 ) -> Result<Option<String>, RegistryError> {
     if layer.size > MAX_SIGNATURE as u64 {
         return Ok(None);
     }
-    let content = usable(client.small_blob(reference, layer).await)?;
+    let fetched = client.small_blob(reference, layer).await;
+    budget.take_bytes(size_of(&fetched, Vec::len));
+    let content = usable(fetched)?;
     Ok(content.and_then(|content| String::from_utf8(content).ok()))
+}
+
+/// How much was read, at most: a failure does not say it, but one that says that there is nothing is short.
+fn size_of<T>(fetched: &Result<T, RegistryError>, size: impl FnOnce(&T) -> usize) -> usize {
+    match fetched {
+        Ok(found) => size(found),
+        Err(error) if error.problem() == Problem::NotFound => 0,
+        Err(_) => MAX_SIGNATURE,
+    }
 }
 
 /// Returns what was fetched; `None` if it is missing or damaged. Other problems, such as a registry that is gone, are errors: a signature that

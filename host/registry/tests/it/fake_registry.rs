@@ -74,6 +74,10 @@ pub(crate) struct Faults {
     pub(crate) login: Login,
     pub(crate) blobs: BlobFault,
     pub(crate) referrers: Referrers,
+    /// How many referrers a page has; all, if absent.
+    pub(crate) referrers_per_page: Option<usize>,
+    /// The referrer that is listed after all others.
+    pub(crate) last_referrer: Option<Digest>,
     /// Served instead of every manifest.
     pub(crate) manifest: Option<Vec<u8>>,
     /// The header `docker-content-digest` of manifests, instead of the right one.
@@ -290,7 +294,7 @@ fn route(state: &mut State, method: &Method, path: &str, query: &str, body: &Byt
         };
     }
     if let Some((repository, digest)) = rest.split_once("/referrers/") {
-        return referrers(state, repository, digest);
+        return referrers(state, repository, digest, query);
     }
     let Some((repository, selector)) = rest.split_once("/manifests/") else { return not_found() };
     let key = (repository.to_owned(), selector.to_owned());
@@ -327,7 +331,7 @@ fn blob(fault: &BlobFault, content: &[u8]) -> Reply {
     reply(StatusCode::OK, &[], content)
 }
 
-fn referrers(state: &State, repository: &str, subject: &str) -> Reply {
+fn referrers(state: &State, repository: &str, subject: &str, query: &str) -> Reply {
     match state.faults.referrers {
         Referrers::NotFound => reply(StatusCode::NOT_FOUND, &[], "404 page not found"),
         Referrers::Page => reply(StatusCode::OK, &[(CONTENT_TYPE.as_str(), "text/html")], "<html>"),
@@ -351,10 +355,17 @@ fn referrers(state: &State, repository: &str, subject: &str) -> Reply {
                     });
                 }
             }
+            manifests.sort_by_key(|listed| Some(listed.digest) == state.faults.last_referrer);
+            let at: usize = query.strip_prefix("from=").map_or(0, |from| from.parse().expect("a number"));
+            let next = at + state.faults.referrers_per_page.unwrap_or(manifests.len());
+            let is_last = next >= manifests.len() && state.faults.referrers_per_page != Some(0);
+            let manifests = manifests.drain(at..next.min(manifests.len())).collect();
+            let link = format!("</v2/{repository}/referrers/{subject}?from={next}>; rel=\"next\"");
             let index =
                 Index { schema_version: 2, media_type: Some(media_type::INDEX.to_owned()), manifests };
             let text = serde_json::to_vec(&index).expect("JSON");
-            reply(StatusCode::OK, &[(CONTENT_TYPE.as_str(), media_type::INDEX)], text)
+            let headers = [(CONTENT_TYPE.as_str(), media_type::INDEX), ("link", link.as_str())];
+            reply(StatusCode::OK, if is_last { &headers[..1] } else { &headers }, text)
         }
     }
 }

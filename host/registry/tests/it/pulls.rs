@@ -320,6 +320,30 @@ async fn a_download_that_is_dropped_leaves_nothing_and_the_next_one_succeeds() {
     assert_eq!(pull(&client, &cache, &reference).await.expect("pulled"), WASM);
 }
 
+async fn count_referrers(
+    client: &RegistryClient,
+    reference: &Reference,
+    subject: Digest,
+) -> Result<usize, RegistryError> {
+    let mut pages = client.referrers(reference, subject);
+    let mut count = 0;
+    while let Some(page) = pages.next().await? {
+        count += page.artifacts.len();
+    }
+    Ok(count)
+}
+
+#[tokio::test]
+async fn a_list_without_an_end_is_left() {
+    let (registry, reference) = registry_with(Faults::default()).await;
+    let client = client(&registry, None, options(&registry));
+    registry.set_faults(Faults { referrers_per_page: Some(0), ..Faults::default() });
+    let error = count_referrers(&client, &reference, Digest::of(b"x")).await.expect_err("no end");
+    assert_eq!(error.problem(), Problem::TooLarge);
+    assert!(error.to_string().contains("check who can write"), "{error}");
+    assert_eq!(registry.count(&Method::GET, "/referrers/"), 1_000);
+}
+
 #[tokio::test]
 async fn referrers_are_found_with_and_without_the_api() {
     let (registry, reference) = registry_with(Faults::default()).await;
@@ -327,7 +351,7 @@ async fn referrers_are_found_with_and_without_the_api() {
     let subject = client.manifest(&reference).await.expect("a manifest").digest;
     let found = async |faults: Faults| {
         registry.set_faults(faults);
-        client.referrers(&reference, subject, |_| true).await.map(|found| found.len())
+        count_referrers(&client, &reference, subject).await
     };
     assert_eq!(found(Faults::default()).await, Ok(0));
     let empty = Digest::of(b"{}");
@@ -345,7 +369,7 @@ async fn referrers_are_found_with_and_without_the_api() {
             format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, vec![entry; count].join(","))
         };
         let missing = registry.reference("team/other:1");
-        assert_eq!(client.referrers(&missing, subject, |_| true).await.map(|found| found.len()), Ok(0));
+        assert_eq!(count_referrers(&client, &missing, subject).await, Ok(0));
         registry.put_manifest("team/p", &tag, list(2).as_bytes());
         assert_eq!(found(Faults { referrers, ..Faults::default() }).await, Ok(2));
         registry.put_manifest("team/p", &tag, list(501).as_bytes());

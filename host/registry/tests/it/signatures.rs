@@ -208,6 +208,25 @@ async fn whatever_else_is_attached_hides_no_good_signature() {
     }
 }
 
+/// A registry lists what is attached in an order that nobody chooses, so a good signature may be the last one.
+#[tokio::test]
+async fn a_good_signature_after_many_others_is_found() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let stage = Stage::new().await;
+    let kind = "https://sigstore.dev/cosign/sign/v1";
+    let bad = bundle(stage.digest(), &other, kind);
+    for number in 0..600 {
+        attach(&stage.registry, REPOSITORY, stage.digest(), &format!("{bad}{}", " ".repeat(number)));
+    }
+    let good = bundle(stage.digest(), &signer, kind);
+    let good = attach(&stage.registry, REPOSITORY, stage.digest(), &good);
+    for referrers_per_page in [None, Some(20)] {
+        let faults = Faults { referrers_per_page, last_referrer: Some(good), ..Faults::default() };
+        stage.registry.set_faults(faults);
+        assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])), "{referrers_per_page:?} in a page");
+    }
+}
+
 #[tokio::test]
 async fn signatures_are_fetched_until_they_are_enough_and_up_to_a_number() {
     let mut stage = Stage::new().await;
@@ -223,8 +242,51 @@ async fn signatures_are_fetched_until_they_are_enough_and_up_to_a_number() {
     let before = stage.registry.count(&Method::GET, "/blobs/");
     assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])));
     assert_eq!(stage.registry.count(&Method::GET, "/blobs/"), before + 1);
-    stage.refusal(&signers(&[("a", &Signer::new())])).await;
+    let error = stage.judge_key(&Signer::new()).await.expect_err("too many");
+    assert_eq!(error.problem(), Problem::TooLarge);
+    assert!(error.to_string().contains("remove what is attached"), "{error}");
     assert_eq!(stage.registry.count(&Method::GET, "/blobs/"), before + 1 + 10);
+    attach_legacy(&stage.registry, REPOSITORY, stage.digest(), &signer);
+    let all = signers(&[("a", &signer), ("b", &Signer::new())]);
+    assert_eq!(stage.judge(&format!("require: any, {all}")).await, Ok(signed(&["a"])));
+}
+
+#[tokio::test]
+async fn what_is_attached_is_read_up_to_a_size() {
+    let mut stage = Stage::new().await;
+    let limits = Limits { attached: 100_000, ..Limits::default() };
+    let options = ClientOptions { plain_http: true, limits, ..ClientOptions::default() };
+    stage.client =
+        RegistryClient::new(&stage.reference, stage.registry.tls(), None, options).expect("a client");
+    let signer = Signer::new();
+    let text = bundle(stage.digest(), &Signer::new(), "https://sigstore.dev/cosign/sign/v1");
+    for number in 0..10 {
+        let large = format!("{text}{}", " ".repeat(50_000 + number));
+        attach(&stage.registry, REPOSITORY, stage.digest(), &large);
+    }
+    let error = stage.judge_key(&signer).await.expect_err("too much");
+    assert_eq!(error.problem(), Problem::TooLarge);
+    assert!(error.to_string().contains("100000 bytes"), "{error}");
+    assert_eq!(stage.registry.count(&Method::GET, "/blobs/"), 2);
+    attach_legacy(&stage.registry, REPOSITORY, stage.digest(), &signer);
+    assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])), "the older format has a limit of its own");
+}
+
+/// Whoever can push writes the tag that replaces the referrers API.
+#[tokio::test]
+async fn a_damaged_list_of_referrers_hides_no_signature_in_the_older_format() {
+    let signer = Signer::new();
+    let stage = Stage::new().await;
+    attach_legacy(&stage.registry, REPOSITORY, stage.digest(), &signer);
+    stage.registry.set_faults(Faults { referrers: Referrers::NotFound, ..Faults::default() });
+    let tag = format!("sha256-{}", stage.digest().hex());
+    stage.registry.put_manifest(REPOSITORY, &tag, br#"{"schemaVersion":2,"manifests":7}"#);
+    assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])));
+    let error = stage.judge_key(&Signer::new()).await.expect_err("a damaged list");
+    assert!(
+        error.to_string().contains("cannot be read") && error.to_string().contains("remove it"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
