@@ -181,6 +181,11 @@ impl Shared {
         self.settings.policy.as_deref().map(SignaturePolicy::read).transpose()
     }
 
+    /// Whether a version that runs may run on although it could not be shown that the policy allows it.
+    pub(super) fn lets_run(&self, error: &RegistryError) -> bool {
+        self.settings.on_violation == OnViolation::Report || error.problem() == Problem::Invalid
+    }
+
     /// Forgets what a plugin uses, which is pruned when another plugin changes.
     pub(super) fn use_nothing(&self, plugin: &str) {
         self.used.lock().remove(plugin);

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::config::{DEFAULT_POLL, OnViolation, PluginEntry};
+use super::config::{DEFAULT_POLL, PluginEntry};
 use super::{Shared, SourceReport};
 use crate::client::ManifestDocument;
 use crate::digest::Digest;
@@ -65,7 +65,7 @@ impl SourcedPlugin {
         let failure = restored.as_ref().err().cloned();
         match restored {
             Ok(Some((staged, decision))) => {
-                (plugin.staged, plugin.decision) = (Some(staged), Some(decision));
+                (plugin.staged, plugin.decision) = (Some(staged), decision);
             }
             Ok(None) => plugin.unstage_until_pulled(shared),
             Err(error) => plugin.unstage(shared, error.to_string()),
@@ -109,12 +109,13 @@ impl SourcedPlugin {
         }
     }
 
-    /// `is_staged` is whether the version may stay in the folder although another digest is wanted.
+    /// `is_staged` is whether the version may stay in the folder although another digest is wanted, or although only a restart would not load it.
+    /// There is no decision about the latter yet.
     fn restored(
         &self,
         shared: &Shared,
         is_staged: bool,
-    ) -> Result<Option<(StagedVersion, Decision)>, RegistryError> {
+    ) -> Result<Option<(StagedVersion, Option<Decision>)>, RegistryError> {
         let reference: Reference = self.entry.image.parse()?;
         let Some(manifest) = shared.cache.record(self.name(), &reference.name()) else { return Ok(None) };
         if !is_staged && reference.digest().is_some_and(|pinned| pinned != manifest) {
@@ -124,14 +125,25 @@ impl SourcedPlugin {
         let Some(cached) = CachedPlugin::find(&shared.cache, manifest, shared.limits(), &name) else {
             return Ok(None);
         };
-        let policy = shared.policy()?;
         let mut judgements = Judgements::new();
-        let judged = self.verify_cached(shared, &reference, manifest, policy.as_ref(), &mut judgements);
-        self.report_judgements(shared, judgements);
-        let decision = judged?;
+        let judged = shared.policy().and_then(|policy| {
+            let decision =
+                self.verify_cached(shared, &reference, manifest, policy.as_ref(), &mut judgements)?;
+            let policy = policy.as_ref().map(SignaturePolicy::fingerprint);
+            Ok((StagedVersion { manifest, policy }, Some(decision)))
+        });
+        let staged = match judged {
+            // The first attempt judges it again, and reports the problem.
+            Err(error) if is_staged && shared.lets_run(&error) => {
+                (StagedVersion { manifest, policy: None }, None)
+            }
+            judged => {
+                self.report_judgements(shared, judgements);
+                judged?
+            }
+        };
         self.stage(shared, &cached, &name)?;
-        let policy = policy.as_ref().map(SignaturePolicy::fingerprint);
-        Ok(Some((StagedVersion { manifest, policy }, decision)))
+        Ok(Some(staged))
     }
 
     /// Looks at the registry again and again, and reports what happens.
@@ -264,7 +276,7 @@ impl SourcedPlugin {
                 None
             }
             Err(error) => {
-                if shared.settings.on_violation == OnViolation::Stop {
+                if !shared.lets_run(&error) {
                     self.while_active(|| self.unstage(shared, error.to_string()));
                     (self.staged, self.decision) = (None, None);
                 }

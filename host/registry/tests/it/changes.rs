@@ -176,6 +176,42 @@ async fn an_entry_with_a_wrong_interval_is_judged_by_a_changed_policy() {
     source.wait_for_problem("p", "at least 10s").await;
 }
 
+/// A change of its sidecar does not stop what an unreadable policy, or `report`, lets run.
+#[tokio::test]
+async fn an_added_plugin_whose_sidecar_changes_is_stopped_only_by_a_violation() {
+    let registry = FakeRegistry::start(Faults::default()).await;
+    let (_, digest) = push(&registry, "p", "one").await;
+    let signer = Signer::new();
+    attach_bundle(&registry, "team/p", digest, &signer);
+    for (on_violation, is_readable, runs_on) in [
+        (OnViolation::Stop, false, true),
+        (OnViolation::Report, true, true),
+        (OnViolation::Stop, true, false),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let policy = folder.path().join("policy.yaml");
+        write_policy(&policy, &signer);
+        let settings = RegistrySettings { policy: Some(policy.clone()), on_violation, ..settings(&registry) };
+        let source = RunningSource::start(&settings, &[], &folder.path().join("cache"));
+        let mut added = entry("p", &image(&registry, "p"));
+        source.added.set(vec![added.clone()]);
+        source.wait_until_current("p").await;
+
+        match is_readable {
+            true => write_policy(&policy, &Signer::new()),
+            false => std::fs::write(&policy, "rules: nonsense").expect("written"),
+        }
+        source.reports.verifications.lock().clear();
+        added.sidecar.as_mut().expect("a sidecar").insert("workers".to_owned(), 3.into());
+        source.added.set(vec![added]);
+        let reason = if is_readable { "another key" } else { "policy.yaml" };
+        source.wait_for_problem("p", reason).await;
+        assert_eq!(source.file("p.wasm").is_some(), runs_on, "{on_violation:?}");
+        let sidecar = runs_on.then(|| br#"{"workers":3}"#.to_vec());
+        assert_eq!(source.file("p.yaml"), sidecar, "{on_violation:?}");
+    }
+}
+
 fn write_credentials(file: &Path, registry: &FakeRegistry, password: &str) {
     let auth = STANDARD.encode(format!("{USER}:{password}"));
     let text = serde_json::json!({"auths": {registry.host(): {"auth": auth}}});

@@ -212,15 +212,15 @@ async fn whatever_else_is_attached_hides_no_good_signature() {
 #[tokio::test]
 async fn a_good_signature_after_many_others_is_found() {
     let (signer, other) = (Signer::new(), Signer::new());
-    let stage = Stage::new().await;
     let kind = "https://sigstore.dev/cosign/sign/v1";
-    let bad = bundle(stage.digest(), &other, kind);
-    for number in 0..600 {
-        attach(&stage.registry, REPOSITORY, stage.digest(), &format!("{bad}{}", " ".repeat(number)));
-    }
-    let good = bundle(stage.digest(), &signer, kind);
-    let good = attach(&stage.registry, REPOSITORY, stage.digest(), &good);
-    for referrers_per_page in [None, Some(20)] {
+    for (others, referrers_per_page) in [(505, None), (25, Some(1))] {
+        let stage = Stage::new().await;
+        let bad = bundle(stage.digest(), &other, kind);
+        for number in 0..others {
+            attach(&stage.registry, REPOSITORY, stage.digest(), &format!("{bad}{}", " ".repeat(number)));
+        }
+        let good = bundle(stage.digest(), &signer, kind);
+        let good = attach(&stage.registry, REPOSITORY, stage.digest(), &good);
         let faults = Faults { referrers_per_page, last_referrer: Some(good), ..Faults::default() };
         stage.registry.set_faults(faults);
         assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])), "{referrers_per_page:?} in a page");
