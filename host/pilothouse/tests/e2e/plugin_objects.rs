@@ -20,9 +20,18 @@ struct Cluster {
 impl Cluster {
     /// Starts a host. `plugins` is that member of its configuration, in which `REGISTRY` stands for the registry.
     async fn start(plugins: &str) -> Self {
+        Self::start_with(plugins, |_| ()).await
+    }
+
+    /// Starts a host after the registry was set up.
+    async fn start_with(plugins: &str, set_up: impl FnOnce(&Registry)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let registry = Registry::start().await;
         registry.push("team/greeter:1", &wat("done"));
+        set_up(&registry);
+        let credentials = folder.path().join("config.json");
+        let logins = json!({"auths": {registry.host(): {"username": "bot", "password": "wrong"}}});
+        std::fs::write(&credentials, logins.to_string()).expect("written");
         let kubeconfig = folder.path().join("kubeconfig");
         let server = ApiServer::start("127.0.0.1:0", &kubeconfig, &[]);
         let crd: Value =
@@ -31,8 +40,9 @@ impl Cluster {
         client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await;
         let config = folder.path().join("config.yaml");
         let text = format!(
-            "pluginResource: {{enabled: true}}\nregistries: {{cacheDir: '{}', plainHttp: ['{}']}}\nplugins: {}\n",
+            "pluginResource: {{enabled: true}}\nregistries: {{cacheDir: '{}', credentials: '{}', plainHttp: ['{}']}}\nplugins: {}\n",
             folder.path().join("oci").display(),
+            credentials.display(),
             registry.host(),
             plugins.replace("REGISTRY", &registry.host()),
         );
@@ -186,4 +196,55 @@ async fn a_bad_object_affects_its_own_plugin_only() {
     // When the file is gone, the object's plugin runs in its place.
     std::fs::remove_file(host.plugins().join("file.wasm")).expect("removed");
     cluster.wait_for("file", "Running", "True", "Running").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_the_registry_does_not_provide_has_a_remedy_wherever_it_is_shown() {
+    let absent = format!("team/greeter@sha256:{}", "0".repeat(64));
+    let failures = [
+        ("layout", "team/image:1", "UnknownLayout", "push the .wasm file with `pilothouse push`"),
+        ("digest", &absent, "NotFound", "check the reference, and that it was pushed"),
+        ("credentials", "team/closed:1", "Denied", "check the credentials for this registry"),
+        ("realm", "team/elsewhere:1", "ProtocolError", "correct the realm in the registry's configuration"),
+    ];
+    let configured =
+        failures.map(|(name, image, ..)| json!({"name": name, "image": format!("REGISTRY/{image}")}));
+    let cluster = Cluster::start_with(&json!(configured).to_string(), |registry| {
+        let part = |kind: &str| json!({"mediaType": kind, "digest": format!("sha256:{}", "1".repeat(64)), "size": 7});
+        let config = part("application/vnd.oci.image.config.v1+json");
+        let layers = [part("application/vnd.oci.image.layer.v1.tar+gzip")];
+        registry.put_manifest("team/image", "1", &json!({"schemaVersion": 2, "config": config, "layers": layers}));
+        registry.refuse("team/closed", "Basic realm=\"registry\"");
+        registry.refuse("team/elsewhere", "Bearer realm=\"ftp://tokens.example/\"");
+    })
+    .await;
+    for (name, image, ..) in failures {
+        let spec = json!({"image": cluster.registry.image(image)});
+        cluster.create(&format!("object-{name}"), spec).await.expect("created");
+    }
+    let host = &cluster.host;
+    for (name, image, reason, remedy) in failures {
+        let object = format!("object-{name}");
+        let (_, message) = cluster.wait_for(&object, "Loaded", "False", reason).await;
+        assert!(message.contains(remedy), "{object}: {message}");
+        let repository = image.split([':', '@']).next().unwrap_or_default();
+        for plugin in [name, &object] {
+            let is_shown = |text: &Value| text.as_str().is_some_and(|text| text.contains(remedy));
+            let shown = host.wait_for_plugin(plugin, remedy, |plugin| is_shown(&plugin["error"])).await;
+            assert_eq!(shown["state"], "waiting", "{shown:#}");
+            // A bad realm and wrong credentials are problems of the registry.
+            let error = shown["error"].as_str().unwrap_or_default();
+            assert!(error.contains(repository) || error.contains(&cluster.registry.host()), "{error}");
+            let event = host
+                .wait("the Event", || async {
+                    let list = host.server.get("/apis/events.k8s.io/v1/namespaces/default/events").await;
+                    let events = list["items"].as_array().cloned().unwrap_or_default();
+                    events.into_iter().find(|event| {
+                        event["reason"] == "NotProvided" && event["regarding"]["name"] == plugin
+                    })
+                })
+                .await;
+            assert!(is_shown(&event["note"]), "{event:#}");
+        }
+    }
 }

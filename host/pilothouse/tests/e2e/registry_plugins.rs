@@ -1,4 +1,5 @@
-//! Plugins that the configuration takes from a registry: a signature that does not count, and a host that is killed while it downloads.
+//! Plugins that the configuration takes from a registry: a signature that does not count, and a host that is killed while it downloads. Commands that
+//! ask a registry: `check` and `preflight`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -148,6 +149,49 @@ async fn a_host_that_was_killed_while_it_downloaded_starts_again_and_uses_no_hal
     host.wait_for_state("plugin", "running").await;
     assert_eq!(fs::read(&installed).expect("the plugin"), wasm);
     assert_blobs_are_whole(&blobs);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_reports_on_a_plugin_in_a_registry_and_leaves_no_file() {
+    let registry = Registry::start().await;
+    let wasm = wat("done");
+    let digest = registry.push("team/good:1", &wasm);
+    registry.push("team/empty:1", b"\0asm\x01\0\0\0");
+    registry.put_manifest("team/other", "1", &serde_json::json!({"schemaVersion": 2, "manifests": []}));
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |image: &str, flags: &[&str]| {
+        let image = registry.image(image);
+        let mut command = binary();
+        command.current_dir(folder.path()).env("DOCKER_CONFIG", folder.path());
+        let output = command.args(["check", &image]).args(flags).output().expect("it runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let sha256: String = Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect();
+    for image in ["team/good:1".to_owned(), format!("team/good@{digest}")] {
+        let (code, stdout, stderr) = check(&image, &["--plain-http"]);
+        assert_eq!(code, Some(0), "{stdout}{stderr}");
+        assert!(stdout.contains(&format!("sha256 {sha256}")), "{stdout}");
+    }
+    let (code, stdout, _) = check("team/good:1", &["--plain-http", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!((code, &report["runs"], &report["digest"]), (Some(0), &true.into(), &sha256.into()));
+
+    for (image, flags, code, parts) in [
+        ("team/absent:1", &["--plain-http"][..], 1, &["team/absent:1", "check the reference"][..]),
+        ("team/other:1", &["--plain-http"], 1, &["team/other:1", "name the digest"]),
+        ("team/empty:1", &["--plain-http"], 1, &["empty.wasm"]),
+        ("team/good", &["--plain-http"], 2, &["neither a tag nor a digest", "write oci://"]),
+        ("team/good:1", &[], 1, &["pass --plain-http"]),
+        ("team/good:1", &["--plain-http", "--credentials", "absent"], 2, &["absent", "check its path"]),
+    ] {
+        let (found, stdout, stderr) = check(image, flags);
+        assert_eq!(found, Some(code), "{image}: {stdout}{stderr}");
+        for part in parts {
+            assert!(stderr.contains(part), "{image}: {part}: {stderr}");
+        }
+    }
+    assert_eq!(files(folder.path()), Vec::<PathBuf>::new(), "check leaves no file");
 }
 
 #[tokio::test(flavor = "multi_thread")]

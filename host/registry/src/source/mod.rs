@@ -124,7 +124,7 @@ impl PluginSource {
         Ok(Self { shared, plugins, configured, added: AddedPlugins::default() })
     }
 
-    /// Returns the handle that adds plugins to those of the configuration. Until it was told all of them, the cache keeps every plugin that ran
+    /// Returns the handle that adds plugins to those of the configuration. Until all of them are known, the cache keeps every plugin that ran
     /// before the restart.
     #[must_use]
     pub fn added(&self) -> AddedPlugins {

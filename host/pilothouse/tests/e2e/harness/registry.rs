@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, stream};
@@ -24,6 +24,8 @@ use super::binary;
 struct Content {
     /// Blobs and manifests by their path.
     stored: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// How repositories ask for credentials, by the beginning of the path. None are accepted.
+    challenges: Mutex<BTreeMap<String, String>>,
     /// Whether a response with a blob stops in the middle.
     is_stalled: AtomicBool,
 }
@@ -101,6 +103,18 @@ impl Registry {
         stored.insert(format!("/v2/{repository}/manifests/{tag}"), signature.to_string().into_bytes());
     }
 
+    /// Stores a manifest under a tag. What it names is not stored.
+    pub(crate) fn put_manifest(&self, repository: &str, tag: &str, manifest: &serde_json::Value) {
+        let path = format!("/v2/{repository}/manifests/{tag}");
+        self.content.stored.lock().expect("no panic").insert(path, manifest.to_string().into_bytes());
+    }
+
+    /// Has a repository ask for credentials with this header, whatever a request has.
+    pub(crate) fn refuse(&self, repository: &str, challenge: &str) {
+        let path = format!("/v2/{repository}/");
+        self.content.challenges.lock().expect("no panic").insert(path, challenge.to_owned());
+    }
+
     /// Sets whether a response with a blob stops in the middle and never ends.
     pub(crate) fn stall_blobs(&self, is_stalled: bool) {
         self.content.is_stalled.store(is_stalled, Ordering::SeqCst);
@@ -117,6 +131,10 @@ async fn respond(State(content): State<Arc<Content>>, request: Request) -> Respo
     let (head, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.expect("a body").to_vec();
     let path = head.uri.path().to_owned();
+    let challenges = content.challenges.lock().expect("no panic");
+    if let Some((_, challenge)) = challenges.iter().find(|(beginning, _)| path.starts_with(*beginning)) {
+        return (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, challenge.clone())]).into_response();
+    }
     let mut stored = content.stored.lock().expect("no panic");
     match (&head.method, path.split_once("/blobs/uploads/")) {
         (&Method::POST, Some(_)) => {
