@@ -13,9 +13,11 @@ use crate::run::{Author, Event, EventKind, PAST_LAG, RELIST_BACKOFF, RequestEven
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "hot loop",
-    reports: "a key writes the same object in 10 rounds in a row and returns it to a state that it had before, or in 40 rounds whatever it writes",
+    reports: "a key writes the same object in 10 rounds in a row and returns it to a state that it had before, or in 40 rounds whatever it writes; \
+              100 and 200 rounds for objects with generated names together, and for rounds between which stand-ins write",
     premise: "Progress towards a goal has an end. A round is a reconcile that no actor, timer, retry or restart caused. Times, UIDs and \
-              versions do not count as progress. Not judged: rounds after which a built-in controller deletes the object while a view is late \
+              versions do not count as progress. Creating or deleting one child of many in each round is progress, and so is a status that follows what \
+              other controllers do, such as a rolling restart. Not judged: rounds after which a built-in controller deletes the object while a view is late \
               or old, because the garbage collector knows of an owner's deletion before the plugin does.",
 };
 
@@ -26,9 +28,11 @@ pub(super) const DESCRIPTION: Description = Description {
 /// from the last step, timer, fault and restart on, so that nothing but the plugin's own writes goes on; in virtual time they follow each other
 /// within milliseconds, and a loop of plugin and server has usually filled the run's record ([`WorldLimits::events`](crate::world::WorldLimits))
 /// long before 60 seconds. The bound would hide loops and show no others.
-const MIN_ROUNDS: usize = 10;
-/// The number of rounds after which anything is a loop.
-const MAX_ROUNDS: usize = 40;
+///
+/// The second number is that of the rounds after which anything is a loop.
+const OF_OBJECT: Bounds = Bounds { repeated: 10, any: 40, cause: "their own writes" };
+/// The same for all objects of a generated name together, and for rounds of plugins and stand-ins after the last step.
+const OF_FAMILY: Bounds = Bounds { repeated: 100, any: 200, cause: "their own writes and what answers them" };
 /// The number of different states that are remembered per object.
 const MAX_STATES: usize = 8;
 
@@ -38,6 +42,21 @@ const FIRST_LISTS: u64 = 1_000;
 /// The oracle.
 #[derive(Debug)]
 pub(super) struct HotLoop;
+
+/// After how many rounds something is a loop.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// If at least half of them return to an earlier state.
+    repeated: usize,
+    /// Whatever they write.
+    any: usize,
+    /// What causes the rounds.
+    cause: &'static str,
+}
+
+/// The rounds of each key and object.
+#[derive(Default)]
+struct AllRounds(BTreeMap<(String, ObjectId), Rounds>);
 
 /// The rounds of one object, written by one key.
 #[derive(Default)]
@@ -62,7 +81,7 @@ impl Oracle for HotLoop {
     }
 
     fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
-        let mut rounds: BTreeMap<(String, ObjectId), Rounds> = BTreeMap::new();
+        let (mut by_name, mut by_family) = (AllRounds::default(), AllRounds::default());
         let mut reported = BTreeSet::new();
         let mut violations = Vec::new();
         let mut had_subject = false;
@@ -71,36 +90,69 @@ impl Oracle for HotLoop {
             behind_until = behind_until.max(behind_after(event));
             match &event.kind {
                 EventKind::Request(request) if request.is_effective() => {
-                    if matches!(request.author, Author::Actor(_)) && index < run.faults_over {
-                        rounds.clear();
+                    let id = run.names.canonical_id(&request.object_id());
+                    if matches!(request.author, Author::Actor(_)) {
+                        by_name.0.clear();
+                        if request.step.is_some() || index < run.faults_over {
+                            by_family.0.clear();
+                        }
                     }
                     let is_deleted_by_controller =
                         request.author == Author::Controller && request.after.is_none();
                     if is_deleted_by_controller && event.time <= behind_until {
-                        let deleted = run.names.canonical_id(&request.object_id());
-                        rounds.retain(|(_, id), _| *id != deleted);
+                        by_name.forget(&request.object_id());
+                        by_family.forget(&id);
                     }
                     let Some((key, number)) = round_of(run, request) else { continue };
                     had_subject = true;
-                    let id = run.names.canonical_id(&request.object_id());
-                    let entry = rounds.entry((key.clone(), id.clone())).or_default();
-                    entry.add(number, request, run);
-                    if entry.is_loop() && reported.insert((key.clone(), id.clone())) {
+                    let loops = [
+                        (
+                            by_name.add((&key, request.object_id()), number, request, run, OF_OBJECT),
+                            OF_OBJECT,
+                        ),
+                        (by_family.add((&key, id.clone()), number, request, run, OF_FAMILY), OF_FAMILY),
+                    ];
+                    if let Some((rounds, bounds)) =
+                        loops.into_iter().find_map(|(rounds, bounds)| Some((rounds?, bounds)))
+                        && reported.insert((key.clone(), id.clone()))
+                    {
                         let explanation = format!(
-                            "reconciles of {key} wrote {} {id} in {} rounds in a row, caused by nothing but their own writes",
-                            if entry.repeated > 0 { "the same states of" } else { "ever new states of" },
-                            entry.count
+                            "reconciles of {key} wrote {} {id} in {} rounds in a row, caused by nothing but {}",
+                            if rounds.repeated > 0 { "the same states of" } else { "ever new states of" },
+                            rounds.count,
+                            bounds.cause,
                         );
                         violations.push(Violation::new(self, &id, Some(index), explanation));
                     }
                 }
                 EventKind::Deviated { .. } | EventKind::HostStarted { .. } | EventKind::Reloaded => {
-                    rounds.clear();
+                    by_name.0.clear();
+                    by_family.0.clear();
                 }
                 _ => {}
             }
         }
         Judgement { had_subject, violations, problem: None }
+    }
+}
+
+impl AllRounds {
+    fn forget(&mut self, deleted: &ObjectId) {
+        self.0.retain(|(_, id), _| id != deleted);
+    }
+
+    /// Adds a write of a round. Returns the rounds if they are a loop.
+    fn add(
+        &mut self,
+        (key, id): (&str, ObjectId),
+        reconcile: u64,
+        request: &RequestEvent,
+        run: &RunView<'_>,
+        bounds: Bounds,
+    ) -> Option<&Rounds> {
+        let rounds = self.0.entry((key.to_owned(), id)).or_default();
+        rounds.add(reconcile, request, run, bounds);
+        rounds.is_loop(bounds).then_some(rounds)
     }
 }
 
@@ -127,13 +179,13 @@ fn round_of(run: &RunView<'_>, request: &RequestEvent) -> Option<(String, u64)> 
 }
 
 impl Rounds {
-    fn add(&mut self, reconcile: u64, request: &RequestEvent, run: &RunView<'_>) {
+    fn add(&mut self, reconcile: u64, request: &RequestEvent, run: &RunView<'_>, bounds: Bounds) {
         if self.last != Some(reconcile) {
             self.last = Some(reconcile);
             self.count += 1;
         }
         self.pending.push((reconcile, request.after.clone()));
-        if self.count >= MIN_ROUNDS {
+        if self.count >= bounds.repeated {
             for (reconcile, after) in std::mem::take(&mut self.pending) {
                 self.compare(reconcile, after.as_deref(), run);
             }
@@ -155,8 +207,8 @@ impl Rounds {
         }
     }
 
-    fn is_loop(&self) -> bool {
-        self.count >= MAX_ROUNDS || (self.count >= MIN_ROUNDS && self.repeated * 2 >= self.count)
+    fn is_loop(&self, bounds: Bounds) -> bool {
+        self.count >= bounds.any || (self.count >= bounds.repeated && self.repeated * 2 >= self.count)
     }
 }
 
@@ -246,6 +298,48 @@ mod tests {
         let counter = |round| json!({"status": {"count": round}});
         assert_eq!(judge(&HotLoop, &rounds(39, "updated", counter), None).violations, []);
         assert_eq!(judge(&HotLoop, &rounds(40, "updated", counter), None).violations.len(), 1);
+    }
+
+    /// A run after whose last step the plugin writes a status in each of these rounds, and a stand-in answers.
+    fn with_stand_in(rounds: u32) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.step("user", 1);
+        run.actor("user", "create", "foos.example.com", "shop/a", Some(json!({})));
+        run.faults_over();
+        for round in 0..rounds {
+            run.start_for("shop/a", "updated");
+            let ready = 6 - round % 2;
+            run.write("update", "foos.example.com", "shop/a", Some(json!({"status": {"ready": ready}})));
+            run.end(ReconcileResult::Ok);
+            run.actor("kubelet", "update", "pods", "shop/a-0", Some(json!({"restarts": round})));
+        }
+        run.finish()
+    }
+
+    #[test]
+    fn a_status_that_follows_a_rolling_restart_is_no_loop_unless_it_has_no_end() {
+        assert_eq!(judge(&HotLoop, &with_stand_in(12), None).violations, []);
+        let violations = judge(&HotLoop, &with_stand_in(100), None).violations;
+        assert_eq!(violations.len(), 1);
+        assert!(violations[0].explanation.contains("in 100 rounds"), "{violations:?}");
+    }
+
+    #[test]
+    fn one_child_of_a_generated_name_in_each_round_is_progress_unless_it_has_no_end() {
+        let run = |children: u32| {
+            let mut run = RunBuilder::new();
+            run.actor("user", "create", "foos.example.com", "shop/a", Some(json!({})));
+            for child in 0..children {
+                run.start_for("shop/a", "created");
+                let pod = json!({"metadata": {"generateName": "a-"}});
+                run.write("create", "pods", &format!("shop/a-{child:05}"), Some(pod));
+                run.end(ReconcileResult::Ok);
+            }
+            run.finish()
+        };
+        assert_eq!(judge(&HotLoop, &run(30), None).violations, []);
+        let violations = judge(&HotLoop, &run(120), None).violations;
+        assert_eq!(violations.iter().map(|found| found.object.as_str()).collect::<Vec<_>>(), ["shop/a-*"]);
     }
 
     #[test]
