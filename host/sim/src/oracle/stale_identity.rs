@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::own_changes::owners;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView, mentions, metadata};
 use crate::run::{EventKind, RequestEvent};
@@ -13,10 +14,12 @@ pub(super) const DESCRIPTION: Description = Description {
     name: "stale identity",
     reports: "the plugin deletes an object whose UID is not the one in its view; or an object that belongs to an owner which is alive on the \
               server, while the plugin's view has an earlier owner of that name or none",
-    premise: "A delete cannot be taken back, so it is decided on the live owner or guarded by a UID precondition. \
-              Not judged: deletes with a precondition on the right UID, and deletes after a live read of the owner's resource in the same reconcile. \
-              An object belongs to an owner if it contains the owner's UID, or if one of its labels or annotations is the owner's name \
-              and it is younger than the owner.",
+    premise: "A delete cannot be taken back. Which object it concerns is decided on the live object, or guarded by a precondition on its UID or version; \
+              whether its owner is gone, on the live owner. Not judged: deletes after a live read of the resource in the same reconcile, of the object's \
+              in the first case and of the owner's in the second. An object belongs to its controller, or without one to the owners in its ownerReferences. It \
+              also belongs to an object whose UID it contains, or whose name is one of its labels or annotations, if that object is the one of the \
+              reconciled key, or if the deleted object is, and has no ownerReferences. A name counts only if the deleted object is younger, the \
+              reference never deletes it, and the delete has no precondition.",
 };
 
 /// The oracle.
@@ -107,14 +110,18 @@ impl State {
     ) -> Option<String> {
         let before = request.before.as_deref()?;
         let uid = metadata(before, "uid")?;
-        let precondition = request.body.as_ref().and_then(|body| body["preconditions"]["uid"].as_str());
+        // The server refuses a wrong one.
+        let is_guarded = has_precondition(request);
         if let Some(cached) = &request.cached_uid
             && cached != uid
-            && precondition.is_none()
+            && !is_guarded
+            && !is_read_live(run, index, request, &request.resource)
         {
             return Some("its view had an earlier object of that name, with another UID".to_owned());
         }
         let target = request.object_id();
+        let reconciled = request.reconcile.and_then(|number| run.reconciles.get(&number));
+        let owners = deciding_owners(before);
         for (id, living) in self.server.iter().filter(|(id, living)| **id != target && !living.is_deleting) {
             let seen = self.view.get(id).cloned().flatten();
             let is_watched = self.ever_delivered.contains(&(id.clone(), living.uid.clone()));
@@ -126,10 +133,20 @@ impl State {
             {
                 continue;
             }
-            let is_owned = mentions(before, &living.uid)
-                || (has_label(before, &id.name)
+            let is_decisive = || {
+                reconciled.is_some_and(|reconcile| {
+                    id.key() == reconcile.key && !self.has_other_of_key(id, &target)
+                        || target.key() == reconcile.key && owners.is_empty()
+                })
+            };
+            let is_labelled = || {
+                has_label(before, &id.name)
+                    && !is_guarded
                     && self.server.get(&target).is_some_and(|target| target.since > living.since)
-                    && is_never_deleted(run, &target, reference));
+                    && is_never_deleted(run, &target, reference)
+            };
+            let is_owned = owners.contains(&living.uid.as_str())
+                || (mentions(before, &living.uid) || is_labelled()) && is_decisive();
             if is_owned {
                 let view = if seen.is_some() { "an earlier object of that name" } else { "no such object" };
                 return Some(format!("it belongs to {id}, which is alive, but the plugin's view had {view}"));
@@ -137,6 +154,32 @@ impl State {
         }
         None
     }
+}
+
+impl State {
+    /// Whether the view has another object of the key's name, which may be what the key stands for.
+    fn has_other_of_key(&self, id: &ObjectId, target: &ObjectId) -> bool {
+        self.server.iter().any(|(other, living)| {
+            other != id
+                && other != target
+                && (&other.namespace, &other.name) == (&id.namespace, &id.name)
+                && self.view.get(other).is_some_and(|seen| seen.as_ref() == Some(&living.uid))
+        })
+    }
+}
+
+/// Whether the delete names the UID or the version of the object.
+fn has_precondition(request: &RequestEvent) -> bool {
+    let preconditions = request.body.as_ref().map(|body| &body["preconditions"]);
+    preconditions.is_some_and(|given| given["uid"].is_string() || given["resourceVersion"].is_string())
+}
+
+/// Returns the UIDs of the owners whose end is a reason to delete the object: of the controller, if one of several is.
+fn deciding_owners(object: &Value) -> Vec<&str> {
+    let owners = owners(Some(object));
+    let controller = owners.iter().find(|owner| owner["controller"] == true);
+    let deciding = controller.map_or(owners, std::slice::from_ref);
+    deciding.iter().filter_map(|owner| owner["uid"].as_str()).collect()
 }
 
 fn address(resource: &str, key: &str) -> ObjectId {
@@ -249,15 +292,58 @@ mod tests {
 
     #[test]
     fn a_delete_by_name_of_a_newer_object_needs_a_precondition() {
-        for (precondition, count) in [(false, 1), (true, 0)] {
+        for (precondition, count) in [(None, 1), (Some("uid"), 0), (Some("resourceVersion"), 0)] {
             let mut run = RunBuilder::new();
             run.actor("user", "create", CLAIMS, "x", Some(json!({})));
             let uid = run.uid(CLAIMS, "x");
             let request = run.write("delete", CLAIMS, "x", None);
             request.cached_uid = Some("earlier".to_owned());
-            request.body = precondition.then(|| json!({"preconditions": {"uid": uid}}));
+            request.body = precondition.map(|member| json!({"preconditions": {member: uid}}));
             assert_eq!(judge(&StaleIdentity, &run.finish(), None).violations.len(), count);
         }
+    }
+
+    #[test]
+    fn a_delete_by_name_is_right_after_a_live_read_of_the_object() {
+        for (status, count) in [(200, 0), (500, 1)] {
+            let mut run = RunBuilder::new();
+            run.actor("user", "create", CLAIMS, "x", Some(json!({})));
+            run.start("x");
+            run.ask("get", CLAIMS, "x", status);
+            run.write("delete", CLAIMS, "x", None).cached_uid = Some("earlier".to_owned());
+            assert_eq!(judge(&StaleIdentity, &run.finish(), None).violations.len(), count, "{status}");
+        }
+    }
+
+    /// The plugin reconciles `a`, whose object is gone, and deletes a child with these owners; the view does not have the Zoo `b` yet, which is
+    /// alive. Returns how many violations that has.
+    fn deleted_for_the_end_of_a(child: impl Fn(&str) -> Value, precondition: bool) -> usize {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", OWNERS, "b", Some(json!({})));
+        let uid = run.uid(OWNERS, "b");
+        run.actor("user", "create", "secrets", "s", Some(json!({"metadata": child(&uid)})));
+        run.start("a");
+        let request = run.write("delete", "secrets", "s", None);
+        request.body = precondition.then(|| json!({"preconditions": {"uid": "any"}}));
+        run.deliver(OWNERS, "b", "ADDED");
+        let run = run.finish();
+        judge(&StaleIdentity, &run, Some(&Reference::new(&run, &run))).violations.len()
+    }
+
+    #[test]
+    fn an_object_belongs_to_its_owners_and_not_to_all_that_it_names() {
+        let of = |uid: &str, is_controller: bool| json!({"kind": "Zoo", "name": "b", "uid": uid, "controller": is_controller});
+        let named = |uid: &str| json!({"annotations": {"target": uid}, "labels": {"target": "b"}});
+        assert_eq!(deleted_for_the_end_of_a(named, false), 0);
+        assert_eq!(deleted_for_the_end_of_a(|uid| json!({"ownerReferences": [of(uid, false)]}), false), 1);
+        let both = |uid: &str| json!({"ownerReferences": [of(uid, false), of("earlier", true)]});
+        assert_eq!(deleted_for_the_end_of_a(both, false), 0, "the controller is gone");
+        let owned = |uid: &str| json!({"ownerReferences": [of(uid, true)]});
+        assert_eq!(
+            deleted_for_the_end_of_a(owned, true),
+            1,
+            "the UID of a child says nothing about its owner"
+        );
     }
 
     #[test]
