@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::rules::RuleId;
+use crate::search::MAX_REQUEST_DELAY;
 
 /// One run's input. Without deviations, the default schedule is followed: no faults, every delivery at once, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,6 +43,24 @@ pub struct Deviation {
     pub at: Moment,
     /// What happens.
     pub fault: Fault,
+}
+
+impl Deviation {
+    /// Returns why no rule allows the deviation; `None` if one does. A fault whose form does not fit its moment has no effect, so it is allowed.
+    #[must_use]
+    pub fn broken_rule(&self) -> Option<String> {
+        let rule = self.fault.rule();
+        match self.fault {
+            Fault::Refuse(429 | 500..=599) => None,
+            Fault::Refuse(status) => {
+                Some(format!("rule {rule}: no request is refused with {status}, only with 429 or 500 to 599"))
+            }
+            Fault::DelayRequest(ms) if ms > MAX_REQUEST_DELAY => Some(format!(
+                "rule {rule}: no request is delayed by {ms} ms, only by at most {MAX_REQUEST_DELAY} ms"
+            )),
+            _ => None,
+        }
+    }
 }
 
 /// A point in a run. Occurrences are counted from 1 over the whole run, restarts included.

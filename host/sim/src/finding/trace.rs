@@ -113,6 +113,15 @@ impl Trace {
                 "it has more than {MAX_DEVIATIONS} deviations or steps that are left out, or more than {MAX_EVENTS} events"
             ));
         }
+        let broken = deviations
+            .iter()
+            .enumerate()
+            .find_map(|(index, deviation)| Some((index, deviation.broken_rule()?)));
+        if let Some((index, rule)) = broken {
+            return Err(format!(
+                "plan.deviations[{index}] is nothing that may happen on Kubernetes, {rule}; find the error again"
+            ));
+        }
         Ok(trace)
     }
 
@@ -170,7 +179,7 @@ fn no_trace(error: &serde_json::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Fault, Moment};
+    use crate::plan::{Deviation, Fault, Moment};
     use crate::search::Strategy;
     use crate::testing::RunBuilder;
 
@@ -244,6 +253,28 @@ mod tests {
         *event = event.replace("plugin ", "other ");
         assert_eq!(trace.divergence(&run("a"), &[]).expect("different").index, 2);
         assert_eq!(trace.divergence(&run("a"), &[(other, name)]).expect("different").index, 0);
+    }
+
+    #[test]
+    fn a_fault_that_no_rule_allows_is_refused() {
+        let at = Moment::Request { verb: "create".to_owned(), resource: "pods".to_owned(), occurrence: 1 };
+        let faults = [
+            (Fault::Refuse(429), ""),
+            (Fault::Refuse(409), "W1"),
+            (Fault::DelayRequest(60_000), ""),
+            (Fault::DelayRequest(3_600_000), "W4"),
+        ];
+        for (fault, rule) in faults {
+            let mut trace = trace();
+            trace.plan.deviations.push(Deviation { at: at.clone(), fault });
+            match Trace::parse(&trace.to_json()) {
+                Ok(parsed) => assert_eq!((parsed, ""), (trace, rule)),
+                Err(error) => assert!(
+                    error.contains("plan.deviations[1]") && error.contains(&format!("rule {rule}:")),
+                    "{error}"
+                ),
+            }
+        }
     }
 
     #[test]
