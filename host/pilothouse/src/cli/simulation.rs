@@ -62,6 +62,9 @@ pub(crate) struct Sim {
     /// default, what the scenario says, or else `on`.
     #[arg(long, env = "PILOTHOUSE_GUARANTEES", value_enum, value_name = "MODE")]
     pub(crate) guarantees: Option<Guarantees>,
+    /// Switch an oracle off for this reason, as `oracles` of a scenario does; can be repeated. Names with spaces need quotes.
+    #[arg(long, env = "PILOTHOUSE_IGNORE", value_name = "ORACLE=REASON", value_parser = parse_ignored)]
+    pub(crate) ignore: Vec<IgnoredOracle>,
     /// The file to which a reload changes the first plugin. By default, it reloads the same file.
     #[arg(long, env = "PILOTHOUSE_UPGRADE", value_name = "FILE.wasm")]
     pub(crate) upgrade: Option<PathBuf>,
@@ -155,6 +158,13 @@ pub(crate) enum FaultList {
     One(FaultClass),
 }
 
+/// An oracle that is switched off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IgnoredOracle {
+    pub(crate) name: String,
+    pub(crate) reason: String,
+}
+
 impl Sim {
     /// Returns the classes of faults that are enabled.
     pub(crate) fn fault_classes(&self) -> Vec<FaultClass> {
@@ -205,6 +215,14 @@ fn parse_faults(text: &str) -> Result<FaultList, String> {
         "none" => Ok(FaultList::None),
         text => text.parse().map(FaultList::One),
     }
+}
+
+fn parse_ignored(text: &str) -> Result<IgnoredOracle, String> {
+    let (name, reason) = text
+        .split_once('=')
+        .filter(|(name, reason)| !name.trim().is_empty() && !reason.trim().is_empty())
+        .ok_or("expected the name of an oracle and a reason, such as \"orphan=volumes are kept\"")?;
+    Ok(IgnoredOracle { name: name.trim().to_owned(), reason: reason.trim().to_owned() })
 }
 
 fn parse_seed(text: &str) -> Result<u64, String> {
@@ -273,6 +291,18 @@ mod tests {
         assert_eq!(flags.plugin_files(), [PathBuf::from("greeter")]);
         flags.derived.files.push("built/greeter.wasm".into());
         assert_eq!(flags.plugin_files(), [PathBuf::from("built/greeter.wasm")]);
+    }
+
+    #[test]
+    fn an_oracle_is_ignored_with_a_reason_only() {
+        let ignored = parse_ignored("same end=names = order of creation").expect("valid");
+        assert_eq!(
+            (ignored.name.as_str(), ignored.reason.as_str()),
+            ("same end", "names = order of creation")
+        );
+        for bad in ["orphan", "orphan=", "=because", "orphan= "] {
+            assert!(parse_ignored(bad).expect_err(bad).contains("a reason"), "{bad}");
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ use observer::Progress;
 pub(super) use observer::trace_name;
 use subject::Subject;
 
+/// What is printed if the simulator itself has an error.
+const PANICKED: &str = "the simulation panicked, which is an error of Pilothouse; report it with the output";
 /// The number of findings after which a search ends.
 const MAX_FINDINGS: usize = 20;
 
@@ -72,8 +74,9 @@ async fn on_own_thread<T: Send + 'static>(
     let thread = std::thread::Builder::new().name("simulation".to_owned()).spawn(move || {
         let _ = sender.send(work());
     });
-    thread.map_err(|error| CommandError::Failure(format!("cannot start a thread: {error}")))?;
-    receiver.await.unwrap_or_else(|_| Err(CommandError::Failure("the simulation panicked".to_owned())))
+    // Nothing was found, so these are no failures (exit code 1).
+    thread.map_err(|error| CommandError::Usage(format!("cannot start a thread: {error}; try again")))?;
+    receiver.await.unwrap_or_else(|_| Err(CommandError::Usage(PANICKED.to_owned())))
 }
 
 fn simulate(flags: &Sim, stop: &CancellationToken) -> CommandResult {
@@ -258,6 +261,12 @@ mod tests {
             assert_eq!(searches[0].derived.trace_prefix, "");
             assert_eq!(searches[0].scenario, flags(arguments).scenario);
         }
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_simulator_is_no_finding() {
+        let result: Result<(), _> = on_own_thread(|| panic!("an error of the simulator")).await;
+        assert!(matches!(result, Err(CommandError::Usage(text)) if text.contains("panicked")));
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Progress {
     /// Ends the search.
     ///
     /// # Errors
-    /// Returns a failure if the hashes could not be written.
+    /// Returns a usage error if the hashes could not be written: exit code 1 would mean that something was found.
     pub(super) fn finish(&mut self) -> Result<(), CommandError> {
         self.clear_line();
         self.hashes.take().map_or(Ok(()), HashFile::finish)
@@ -149,7 +149,9 @@ impl HashFile {
         let written = self.error.take().map_or_else(|| self.writer.flush(), Err);
         written.map_err(|error| {
             let path = self.path.display();
-            CommandError::Failure(format!("--hashes {path}: cannot write the hashes: {error}"))
+            CommandError::Usage(format!(
+                "--hashes {path}: cannot write the hashes: {error}; name another file"
+            ))
         })
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::inputs::{self, PluginInput, manifest_files, read_scenario_part, read_text};
 use super::subject_files::{ScenarioFile, SubjectFiles};
 use crate::CommandError;
-use crate::cli::simulation::{Guarantees, Sim};
+use crate::cli::simulation::{Guarantees, IgnoredOracle, Sim};
 
 /// The name of the file to which a reload changes the first plugin, in the folder of an exported finding.
 const UPGRADE: &str = "upgrade.wasm";
@@ -38,6 +38,8 @@ pub(super) struct Subject {
     upgrade: Option<PluginInput>,
     /// The resources that the plugins watch, as `plural.group`.
     watched: Vec<String>,
+    /// The oracles that the flags switch off.
+    ignored: Vec<IgnoredOracle>,
 }
 
 enum Surroundings {
@@ -88,7 +90,16 @@ impl Subject {
         let compiled = compiled(engine.clone(), &inputs, upgrade.as_ref());
         let guarantees = flags.guarantees.map(|guarantees| guarantees == Guarantees::On);
         let watched = watched_resources(&inputs, &known);
-        Ok(Self { compiled, inputs, plugin_crds, surroundings, guarantees, upgrade, watched })
+        Ok(Self {
+            compiled,
+            inputs,
+            plugin_crds,
+            surroundings,
+            guarantees,
+            upgrade,
+            watched,
+            ignored: flags.ignore.clone(),
+        })
     }
 
     /// Creates a world.
@@ -141,15 +152,20 @@ impl Subject {
         files
     }
 
-    /// Returns the oracles: the built-in ones and the invariants of the scenario, without those that it switches off.
+    /// Returns the oracles: the built-in ones and the invariants of the scenario, without those that it or the flags switch off.
     ///
     /// # Errors
-    /// Returns a usage error if the scenario switches off an unknown oracle.
+    /// Returns a usage error if an unknown oracle is switched off.
     pub(super) fn oracles(&self) -> Result<Oracles, CommandError> {
-        match &self.surroundings {
-            Surroundings::Scenario { scenario, .. } => oracles_of(scenario),
-            Surroundings::Generated(_) => Ok(Oracles::built_in()),
+        let mut oracles = match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => oracles_of(scenario)?,
+            Surroundings::Generated(_) => Oracles::built_in(),
+        };
+        for IgnoredOracle { name, reason } in &self.ignored {
+            let unknown = |problem| CommandError::Usage(format!("--ignore {name}: {problem}"));
+            oracles.disable(name, reason).map_err(unknown)?;
         }
+        Ok(oracles)
     }
 
     /// Returns the upper bounds of the scenario's faults; `None` without bounds.
