@@ -44,9 +44,9 @@ pub struct Run {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At rest: after the last step and the last fault, nothing happened for the rest period.
+    /// At rest: after the last step and the last fault, nothing happened for the rest period, or plugins changed nothing but times in objects.
     AtRest,
-    /// The plugin was still working when the budget of virtual time or of events was used up.
+    /// The plugin was still working when the budget of virtual time or of events was used up, or never came to rest.
     NotAtRest,
     /// The plugin could not run any more: quarantined after traps, for example.
     PluginStopped(String),
@@ -173,6 +173,8 @@ pub enum EventKind {
     },
     /// The steps and faults are over; from here on the plugin must come to rest.
     FaultsOver,
+    /// For minutes, nothing but plugins has kept the world awake. It goes on as if it were at rest.
+    Restless,
 }
 
 /// The result of a reconcile.

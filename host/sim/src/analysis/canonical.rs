@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::{INTERFERENCE_ANNOTATION, Names, ObjectId, is_record, metadata};
-use crate::run::Run;
+use crate::run::{RequestEvent, Run};
 
 /// The members of `metadata` that the server sets anew for each object.
 const VOLATILE_METADATA: [&str; 7] = [
@@ -43,6 +43,16 @@ pub fn canonical_object(object: &Value, names: &Names) -> Value {
         value.insert("metadata".to_owned(), Value::Object(metadata));
     }
     Value::Object(value)
+}
+
+/// Whether a write changed nothing in an object that exists but times and what the server sets.
+#[must_use]
+pub fn changes_only_times(write: &RequestEvent) -> bool {
+    let names = Names::default();
+    match (&write.before, &write.after) {
+        (Some(before), Some(after)) => canonical_object(before, &names) == canonical_object(after, &names),
+        _ => false,
+    }
 }
 
 fn canonical(value: &Value, names: &Names, depth: usize) -> Value {

@@ -113,6 +113,12 @@ pub fn is_record(resource: &str) -> bool {
     RECORDS.contains(&resource)
 }
 
+/// Whether a request with this status was refused as invalid, so that it cannot succeed by repeating it.
+#[must_use]
+pub fn is_refused_as_invalid(status: u16) -> bool {
+    matches!(status, 400 | 405 | 413 | 415 | 422)
+}
+
 /// Returns a string member of `metadata`.
 pub(crate) fn metadata<'a>(object: &'a Value, member: &str) -> Option<&'a str> {
     object.get("metadata")?.get(member)?.as_str()

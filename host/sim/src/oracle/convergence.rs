@@ -3,20 +3,28 @@
 use std::collections::BTreeMap;
 
 use super::hot_loop::HotLoop;
+use super::timers::is_by_timer;
 use super::{Description, Judgement, Oracle, Reference, Violation};
-use crate::analysis::RunView;
-use crate::run::{End, ReconcileResult};
+use crate::analysis::{ObjectId, RunView};
+use crate::run::{Author, End, EventKind, ReconcileResult};
 
 pub(super) const DESCRIPTION: Description = Description {
     name: "convergence",
-    reports: "after the last step and the last fault, the plugin still writes when the run's time is up, or a key fails for ever that succeeds \
-              in the reference",
-    premise: "Once the world is quiet, a controller finishes its work (eventually stable reconciliation). Timers that write nothing \
-              are rest. Not judged: loops that *hot loop* reports.",
+    reports: "the plugin never comes to rest: for 10 minutes nothing but its own timers changes objects; or it still writes when the run's time is up \
+              after the last step and the last fault, or asks for a key again more often than once in a second until the run is full; or a key fails for \
+              ever that succeeds in the reference",
+    premise: "Once the world is quiet, a controller finishes its work (eventually stable reconciliation). Timers are rest if they write nothing, \
+              write what is there already, or write Events and Leases. A time in a status that is written more often than every 30 s is reported: it \
+              changes the object for all who watch it, and a Lease does not. If that is meant, switch the oracle off; the others go on to judge. \
+              Not judged: loops that *hot loop* reports.",
 };
 
 /// How many reconciles of a key must fail in a row after the faults.
 const MIN_FAILURES: usize = 3;
+/// How many reconciles of a key must follow each other within [`MIN_INTERVAL`] on average.
+const MIN_POLLS: usize = 100;
+/// The shortest interval at which a plugin may ask for a key again all the time, in virtual milliseconds.
+const MIN_INTERVAL: u64 = 1000;
 
 /// The oracle.
 #[derive(Debug)]
@@ -28,11 +36,21 @@ impl Oracle for Convergence {
     }
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
-        if run.faults_over >= run.run.events.len() || matches!(run.run.end, End::PluginStopped(_)) {
+        let restless = run.run.events.iter().position(|event| event.kind == EventKind::Restless);
+        let polled = self.polls(run);
+        let ends = run.faults_over < run.run.events.len() && !matches!(run.run.end, End::PluginStopped(_));
+        if restless.is_none() && polled.is_none() && !ends {
             return Judgement::without_subject();
         }
-        let mut violations: Vec<_> = self.still_writes(run).into_iter().collect();
-        if let Some(reference) = reference {
+        let mut violations: Vec<_> = match restless {
+            Some(index) => self.never_rests(run, index).into_iter().collect(),
+            None if ends => self.still_writes(run).into_iter().collect(),
+            None => Vec::new(),
+        };
+        if violations.is_empty() {
+            violations.extend(polled);
+        }
+        if let Some(reference) = reference.filter(|_| ends) {
             violations.extend(self.still_fails(run, reference));
         }
         Judgement::of(violations)
@@ -40,9 +58,69 @@ impl Oracle for Convergence {
 }
 
 impl Convergence {
+    /// Returns a violation for what the plugin wrote since the last step or fault, if the world went on at `index` although it was not at rest.
+    fn never_rests(&self, run: &RunView<'_>, index: usize) -> Option<Violation> {
+        let events = &run.run.events;
+        let is_impulse = |kind: &EventKind| match kind {
+            EventKind::Request(request) => matches!(request.author, Author::Actor(_)),
+            EventKind::Deviated { .. } | EventKind::HostStarted { .. } | EventKind::Reloaded => true,
+            _ => false,
+        };
+        let start = events[..index].iter().rposition(|event| is_impulse(&event.kind))?;
+        let late = events[index].time - (events[index].time - events[start].time) / 3;
+        let mut written: BTreeMap<ObjectId, (usize, usize)> = BTreeMap::new();
+        let writes = run.effective_writes().filter(|(at, _)| (start..index).contains(at));
+        for (at, request) in writes.filter(|(at, _)| events[*at].time >= late) {
+            let (count, last) = written.entry(run.names.canonical_id(&request.object_id())).or_default();
+            (*count, *last) = (*count + 1, at);
+        }
+        let (id, (count, last)) = written.into_iter().next()?;
+        if is_hot_loop(run) {
+            return None;
+        }
+        let explanation = format!(
+            "{:.0} s after the last step or fault, the plugin still writes {id}, {} in the last {:.0} s",
+            seconds(events[index].time - events[start].time),
+            if count == 1 { "once".to_owned() } else { format!("{count} times") },
+            seconds(events[index].time - late),
+        );
+        Some(Violation::new(self, &id, Some(last), explanation))
+    }
+
+    /// Returns a violation for a key that the plugin asked for again and again until the record of the run was full.
+    fn polls(&self, run: &RunView<'_>) -> Option<Violation> {
+        if run.run.end != End::NotAtRest {
+            return None;
+        }
+        let start = run.run.events.len() / 3 * 2;
+        let mut polls: BTreeMap<(&str, &str, &str), Vec<usize>> = BTreeMap::new();
+        for reconcile in
+            run.reconciles.values().filter(|reconcile| reconcile.start >= start && is_by_timer(reconcile))
+        {
+            polls
+                .entry((reconcile.plugin, reconcile.watch, reconcile.key))
+                .or_default()
+                .push(reconcile.start);
+        }
+        polls.into_iter().find_map(|((.., key), starts)| {
+            let (first, last) = (*starts.first()?, *starts.last()?);
+            let passed = run.run.events[last].time - run.run.events[first].time;
+            let intervals = u64::try_from(starts.len() - 1).unwrap_or(u64::MAX);
+            if starts.len() < MIN_POLLS || passed >= intervals.saturating_mul(MIN_INTERVAL) {
+                return None;
+            }
+            let explanation = format!(
+                "the plugin asks for {key} again every {} ms, {} times until the run is full",
+                passed / intervals,
+                starts.len()
+            );
+            Some(Violation::of_key(self, key, Some(last), explanation))
+        })
+    }
+
     /// Returns a violation if the plugin wrote in the last third of the time after the faults.
     fn still_writes(&self, run: &RunView<'_>) -> Option<Violation> {
-        if run.run.end != End::NotAtRest || !HotLoop.judge(run, None).violations.is_empty() {
+        if run.run.end != End::NotAtRest || is_hot_loop(run) {
             return None;
         }
         let (start, end) = (run.run.events[run.faults_over].time, run.run.events.last()?.time);
@@ -92,6 +170,10 @@ impl Convergence {
             })
             .collect()
     }
+}
+
+fn is_hot_loop(run: &RunView<'_>) -> bool {
+    !HotLoop.judge(run, None).violations.is_empty()
 }
 
 fn seconds(milliseconds: u64) -> f64 {
@@ -145,6 +227,61 @@ mod tests {
         assert_eq!(judge(&Convergence, &fails(2), Some(&reference)).violations, []);
         let reference = Reference::new(&bad, &bad);
         assert_eq!(judge(&Convergence, &bad, Some(&reference)).violations, []);
+    }
+
+    /// A run in which a timer writes every 10 seconds until the world goes on as if it were at rest. The last step is still to come.
+    fn restless(writes: bool, acts: bool) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "foos.example.com", "a", Some(json!({})));
+        for round in 1..=60 {
+            run.at(round * 10_000);
+            run.start_for("a", "requeue");
+            if writes {
+                run.write("update", "foos.example.com", "a", Some(json!({"status": round})));
+            }
+            run.end(ReconcileResult::Requeue(10_000));
+        }
+        if acts {
+            run.actor("stand-in", "update", "foos.example.com", "a", Some(json!({})));
+        }
+        run.push(EventKind::Restless);
+        run.finish_with(End::NotAtRest)
+    }
+
+    #[test]
+    fn a_plugin_that_never_rests_is_reported_before_the_last_step_too() {
+        let judgement = judge(&Convergence, &restless(true, false), None);
+        assert_eq!(judgement.violations.len(), 1);
+        let text = &judgement.violations[0].explanation;
+        assert!(
+            text.contains("600 s after the last step") && text.contains("21 times in the last 200 s"),
+            "{text}"
+        );
+        assert_eq!(judge(&Convergence, &restless(false, false), None).violations, []);
+        assert_eq!(
+            judge(&Convergence, &restless(true, true), None).violations,
+            [],
+            "another client has caused it"
+        );
+    }
+
+    /// A run in which the plugin asks for a key again at this interval until the record is full.
+    fn polls(interval: u64, end: End) -> crate::Run {
+        let mut run = RunBuilder::new();
+        for round in 0..300 {
+            run.at(round * interval);
+            run.start_for("a", "requeue");
+            run.end(ReconcileResult::Requeue(interval));
+        }
+        run.finish_with(end)
+    }
+
+    #[test]
+    fn a_plugin_that_asks_for_a_key_all_the_time_is_reported() {
+        let violations = judge(&Convergence, &polls(5, End::NotAtRest), None).violations;
+        assert!(violations[0].explanation.contains("asks for a again every 5 ms"), "{violations:?}");
+        assert_eq!(judge(&Convergence, &polls(1000, End::NotAtRest), None).violations, []);
+        assert_eq!(judge(&Convergence, &polls(5, End::AtRest), None).violations, []);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! *delete after failed read*: an error of a read was taken for an empty answer.
 
+use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::RunView;
 use crate::run::RequestEvent;
@@ -8,7 +9,8 @@ pub(super) const DESCRIPTION: Description = Description {
     name: "delete after failed read",
     reports: "a reconcile in which a get or list failed deletes an object that the reference does not delete",
     premise: "Who cannot read does not know what is superfluous. Not judged: reads that were repeated with success before the delete, and \
-              `NotFound`, which is an answer; and runs in which the actors did something else than in the reference.",
+              `NotFound`, which is an answer; runs in which the actors did something else than in the reference; and runs in which timers of 30 s or more \
+              write more often than there.",
 };
 
 /// The oracle.
@@ -25,6 +27,9 @@ impl Oracle for DeleteAfterFailedRead {
             return Judgement::without_subject();
         };
         let mut judgement = Judgement::without_subject();
+        if late_timer_writes(run).len() > reference.late_timer_writes() {
+            return judgement;
+        }
         for reconcile in run.reconciles.values() {
             let mut failed: Option<&RequestEvent> = None;
             for (index, request) in
@@ -66,6 +71,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::run::ReconcileResult;
     use crate::testing::{RunBuilder, judge};
 
     fn run(list_status: u16, again: bool, deletes: bool) -> crate::Run {
@@ -93,6 +99,26 @@ mod tests {
         assert!(!judge(&DeleteAfterFailedRead, &run(404, false, true), Some(&reference)).had_subject);
         let repeated = judge(&DeleteAfterFailedRead, &run(500, true, true), Some(&reference));
         assert!(repeated.had_subject && repeated.violations.is_empty());
+    }
+
+    #[test]
+    fn what_expires_because_the_run_is_longer_is_not_judged() {
+        let run = |deletes: bool| {
+            let mut run = RunBuilder::new();
+            run.start("a/x");
+            run.end(ReconcileResult::Requeue(60_000));
+            run.at(60_000);
+            run.start_for("a/x", "requeue");
+            run.ask("list", "secrets", "a/", 500);
+            if deletes {
+                run.write("create", "apps.example.com", "a/x", Some(json!({})));
+                run.write("delete", "apps.example.com", "a/x", None);
+            }
+            run.end(ReconcileResult::Ok);
+            run.finish()
+        };
+        let reference = Reference::new(&run(false), &run(false));
+        assert_eq!(judge(&DeleteAfterFailedRead, &run(true), Some(&reference)).violations, []);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Description, Judgement, Oracle, Reference, Violation};
-use crate::analysis::{ObjectId, RunView};
+use crate::analysis::{ObjectId, RunView, is_refused_as_invalid};
 use crate::run::{Author, ReconcileResult, RequestEvent};
 
 pub(super) const DESCRIPTION: Description = Description {
@@ -59,7 +59,7 @@ fn is_hopeless(request: &RequestEvent) -> bool {
     request.is_by_plugin()
         && request.is_write()
         && request.answered
-        && matches!(request.status, Some(400 | 405 | 413 | 415 | 422))
+        && request.status.is_some_and(is_refused_as_invalid)
 }
 
 /// Whether the reconcile ended with an error, so that the host waits longer each time.

@@ -10,7 +10,8 @@ pub(super) const DESCRIPTION: Description = Description {
     name: "orphan",
     reports: "an object that reconciles of one key alone made exists at rest, although the key's object was deleted",
     premise: "In the reference, objects of that resource which were made for a deleted key are gone at rest. The oracle says nothing if the reference shows \
-              no such case, or if another key wrote the object, too.",
+              no such case, if another key wrote the object, too, or if the run is too short for what the plugin writes without faults after it has asked for a \
+              key at short intervals for 30 s.",
 };
 
 /// The oracle.
@@ -35,7 +36,10 @@ impl Oracle for Orphan {
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
         let Some(reference) = reference else { return Judgement::without_subject() };
-        if run.run.end != End::AtRest || reference.run().end != End::AtRest {
+        if run.run.end != End::AtRest
+            || reference.run().end != End::AtRest
+            || reference.has_polled_longer_than(run)
+        {
             return Judgement::without_subject();
         }
         let mut judgement = Judgement::without_subject();

@@ -12,7 +12,8 @@ pub(super) const DESCRIPTION: Description = Description {
     reports: "the objects at rest differ from those of a run without faults in which the actors did the same in the same order",
     premise: "A controller is level-triggered: its end follows from the wanted state, not from the path. UIDs, versions, times and generated \
               names do not count, nor does anything that differs between two runs without faults and with different seeds. Not judged: runs \
-              that do not come to rest or in which a key still fails that succeeds in the reference, runs in which a timer of 30 s or more made the plugin write because the faults took so long, and tasks for which no run without faults is known. If the plugin never reconciled a state between two \
+              that do not come to rest or in which a key still fails that succeeds in the reference, runs in which a timer of 30 s or more made the plugin write because the faults took so long, runs that are too short for \
+              what it writes without faults after it has asked for a key at short intervals for 30 s, and tasks for which no run without faults is known. If the plugin never reconciled a state between two \
               steps, an object that it made for that state may be missing. A plugin that gives something scarce to the key that asks first ends differently by right: switch the oracle off in its scenario.",
 };
 
@@ -30,7 +31,10 @@ impl Oracle for SameEnd {
             return Judgement::without_subject();
         };
         let Some(expected) = reference.end_of(run) else { return Judgement::without_subject() };
-        if reference.has_unfinished_key(run) || late_timer_writes(run).len() > reference.late_timer_writes() {
+        if reference.has_unfinished_key(run)
+            || reference.has_polled_longer_than(run)
+            || late_timer_writes(run).len() > reference.late_timer_writes()
+        {
             return Judgement::without_subject();
         }
         let found = run.canonical_end();
@@ -161,6 +165,28 @@ mod tests {
         let reference = Reference::new(&run(false, &[1, 2]), &run(false, &[1, 2]));
         assert_eq!(judge(&SameEnd, &run(true, &[2]), Some(&reference)).violations, []);
         assert_eq!(judge(&SameEnd, &run(false, &[2]), Some(&reference)).violations.len(), 1);
+    }
+
+    #[test]
+    fn what_a_series_of_timers_does_later_than_the_run_lasts_is_not_judged() {
+        let run = |polls: u64| {
+            let mut run = RunBuilder::new();
+            run.actor("user", "create", "configmaps", "a/old", Some(json!({})));
+            run.start("a/old");
+            run.end(ReconcileResult::Requeue(10_000));
+            for poll in 1..=polls {
+                run.at(poll * 10_000);
+                run.start_for("a/old", "requeue");
+                if poll == 5 {
+                    run.write("delete", "configmaps", "a/old", None);
+                }
+                run.end(ReconcileResult::Requeue(10_000));
+            }
+            run.finish()
+        };
+        let reference = Reference::new(&run(5), &run(5));
+        assert!(!judge(&SameEnd, &run(4), Some(&reference)).had_subject);
+        assert!(judge(&SameEnd, &run(6), Some(&reference)).had_subject);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::analysis::canonical::changes_only_times;
 use crate::analysis::{Reconcile, RunView};
 use crate::run::{EventKind, ReconcileResult, RequestEvent};
 
@@ -27,11 +28,22 @@ struct Timer {
 /// Returns the numbers of the reconciles that wrote because of a timer that is as long as a rest, or of several that are together. A timer that goes
 /// on after a restart or reload is as long as it was before.
 pub(super) fn late_timer_writes(run: &RunView<'_>) -> BTreeSet<u64> {
+    late_timers(run).into_keys().collect()
+}
+
+/// Returns how many reconciles wrote because of timers that are as long as a rest only together. A run waits for the next one before it ends, but
+/// not for a whole series.
+pub(super) fn late_poll_writes(run: &RunView<'_>) -> usize {
+    late_timers(run).into_values().filter(|delay| *delay < REST).count()
+}
+
+/// Returns the numbers of these reconciles, each with the delay of its timer.
+fn late_timers(run: &RunView<'_>) -> BTreeMap<u64, u64> {
     let events = &run.run.events;
     let is_start = |kind: &EventKind| matches!(kind, EventKind::HostStarted { .. } | EventKind::Reloaded);
     let starts: Vec<_> = (0..events.len()).filter(|index| is_start(&events[*index].kind)).collect();
     let mut timers: BTreeMap<_, Timer> = BTreeMap::new();
-    let mut late = BTreeSet::new();
+    let mut late = BTreeMap::new();
     for (number, reconcile) in &run.reconciles {
         let key = (reconcile.plugin, reconcile.watch, reconcile.key);
         let now = events[reconcile.start].time;
@@ -43,7 +55,7 @@ pub(super) fn late_timer_writes(run: &RunView<'_>) -> BTreeSet<u64> {
         }
         let is_late = timer.delay >= REST || now.saturating_sub(timer.caused) >= REST;
         if is_by_timer(reconcile) && is_late && writes(run, reconcile) {
-            late.insert(*number);
+            late.insert(*number, timer.delay);
         }
         let delay = match reconcile.end {
             Some((_, ReconcileResult::Requeue(delay))) => *delay,
@@ -55,12 +67,16 @@ pub(super) fn late_timer_writes(run: &RunView<'_>) -> BTreeSet<u64> {
     late
 }
 
+/// Whether the reconcile changed more than times: how often it writes these depends on the length of the run, and no end on them.
 fn writes(run: &RunView<'_>, reconcile: &Reconcile<'_>) -> bool {
-    reconcile.requests.iter().any(|index| run.request(*index).is_some_and(RequestEvent::is_effective))
+    let is_change = |request: &RequestEvent| request.is_effective() && !changes_only_times(request);
+    reconcile.requests.iter().any(|index| run.request(*index).is_some_and(is_change))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::analysis::RandomPrefixes;
     use crate::testing::RunBuilder;
@@ -98,7 +114,20 @@ mod tests {
             fire(&mut run, time, false);
         }
         fire(&mut run, 30_000, true);
-        assert_eq!(late(run), 1);
+        let run = run.finish();
+        let view = RunView::new(&run, &RandomPrefixes::default());
+        assert_eq!((late_timer_writes(&view).len(), late_poll_writes(&view)), (1, 1));
+    }
+
+    #[test]
+    fn a_time_that_a_timer_writes_is_no_change() {
+        let mut run = begun(45_000);
+        run.actor("user", "create", "configmaps", "shop/a", Some(json!({"checked": "2026-01-01T00:00:00Z"})));
+        run.at(45_000);
+        run.start_for("shop/a", "requeue");
+        run.write("update", "configmaps", "shop/a", Some(json!({"checked": "2026-01-01T00:00:45Z"})));
+        run.end(ReconcileResult::Requeue(45_000));
+        assert_eq!(late(run), 0);
     }
 
     #[test]

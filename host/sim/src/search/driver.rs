@@ -164,7 +164,8 @@ impl Examined {
             .map(|(name, judgement)| (name.to_owned(), judgement))
             .collect();
         let coverage = Coverage::of(&view, &judgements);
-        let is_restless = run.end == End::NotAtRest;
+        let is_long = !run.events.iter().any(|event| event.kind == EventKind::Restless);
+        let is_restless = run.end == End::NotAtRest && is_long;
         Self { plan: run.plan.clone(), hash: run.hash, is_restless, judgements, coverage, draws: run.draws }
     }
 }

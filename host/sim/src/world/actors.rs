@@ -67,6 +67,11 @@ impl Actors {
         texts.collect()
     }
 
+    /// Returns how many steps were taken.
+    pub(super) fn steps_taken(&self) -> usize {
+        self.taken.len()
+    }
+
     /// Returns the steps that were taken.
     pub(super) fn into_taken(self) -> Vec<ActorStep> {
         self.taken

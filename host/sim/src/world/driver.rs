@@ -76,6 +76,7 @@ pub(super) async fn run(
         retries_until: None,
         waits: 0,
         faults_over_at: None,
+        requeues_until: None,
     };
     driver.start_controllers();
     driver.run().await
@@ -162,6 +163,8 @@ struct Driver<'a> {
     waits: u32,
     /// When the steps and the faults were over.
     faults_over_at: Option<u64>,
+    /// Until when the run goes on, although nothing is left but requeues.
+    requeues_until: Option<u64>,
 }
 
 impl Driver<'_> {
@@ -186,13 +189,14 @@ impl Driver<'_> {
             self.shared.release_requests();
             let now = self.shared.clock().now_ms();
             let (rest_at, is_busy) = self.rest_at();
-            if now >= rest_at && !is_busy {
-                if let Some(outcome) = self.rest().await? {
+            let restless_at = self.restless_at();
+            if now >= rest_at.min(restless_at) && !is_busy {
+                if let Some(outcome) = self.rest(now < rest_at).await? {
                     return Ok(outcome);
                 }
                 continue;
             }
-            let wake_at = self.wake_at(now, rest_at, is_busy);
+            let wake_at = self.wake_at(now, rest_at.min(restless_at), is_busy);
             tokio::select! {
                 biased;
                 () = self.shared.woken() => {}
@@ -237,7 +241,7 @@ impl Driver<'_> {
                     let mut state = self.shared.lock();
                     state.reloads += 1;
                     // The new version reconciles all keys at once.
-                    state.reconciles.forget_failures();
+                    state.reconciles.forget_plans();
                     state.instances = Instances::default();
                     state.record(EventKind::Reloaded);
                     state.reloads
@@ -301,10 +305,21 @@ impl Driver<'_> {
         let state = self.shared.lock();
         let is_busy = state.in_flight > 0 || state.is_held() || self.controllers_resume_at.is_some();
         let quiet_since = state.quiet_since();
-        let has_waited = self.retries_until.is_some_and(|until| until <= state.now());
+        let waits = [self.retries_until, self.requeues_until];
+        let has_waited = waits.into_iter().flatten().any(|until| until <= state.now());
         let has_rested = self.rested_at == Some(quiet_since) && !has_waited;
         let rest_at = if has_rested { u64::MAX } else { quiet_since + self.setup.limits.rest_ms };
         (rest_at, is_busy)
+    }
+
+    /// Returns when the world goes on as if it were at rest, although the plugin never rests.
+    fn restless_at(&self) -> u64 {
+        let state = self.shared.lock();
+        if self.rested_at == Some(state.quiet_since()) {
+            return u64::MAX;
+        }
+        let waits = [Some(state.restless_at()), self.retries_until, self.requeues_until];
+        waits.into_iter().flatten().max().unwrap_or(u64::MAX)
     }
 
     /// Returns when the driver must look again if nothing wakes it before.
@@ -316,18 +331,25 @@ impl Driver<'_> {
             self.actors.next_time(),
             self.controllers_resume_at,
             self.retries_until,
+            self.requeues_until,
             is_busy.then_some(now + BUSY_PAUSE),
         ];
         let next = timers.into_iter().flatten().filter(|time| *time > now).min();
         next.unwrap_or(u64::MAX).min(rest_at.max(now + 1)).min(self.setup.limits.virtual_ms)
     }
 
-    /// The world is at rest. Returns the outcome if nothing more is to happen.
-    async fn rest(&mut self) -> Result<Option<Outcome>, WorldError> {
+    /// The world is at rest, or goes on as if it were because it `is_restless`. Returns the outcome if nothing more is to happen.
+    async fn rest(&mut self, is_restless: bool) -> Result<Option<Outcome>, WorldError> {
         let problem = self.problem();
+        let has_waited = self.requeues_until.take().is_some();
         {
             let mut state = self.shared.lock();
-            self.rested_at = Some(state.quiet_since());
+            let quiet_since = state.quiet_since();
+            if has_waited && self.rested_at == Some(quiet_since) {
+                drop(state);
+                return Ok(self.end(End::AtRest));
+            }
+            self.rested_at = Some(quiet_since);
             // A key that failed during the faults is tried once more, however long the host waits, before the run is judged. If a
             // fault is left whose moment may never come, the retry may be that moment.
             let over = match self.faults_over_at {
@@ -348,6 +370,9 @@ impl Driver<'_> {
             {
                 return Err(WorldError(text.clone()));
             }
+            if is_restless {
+                state.go_on_restless();
+            }
             let (occurrence, due) = state.schedule.on_rest();
             state.record(EventKind::Rest { occurrence });
             apply_all(&mut state, &due);
@@ -366,10 +391,28 @@ impl Driver<'_> {
         if has_timer {
             return Ok(None);
         }
-        if self.faults_over_at.is_none() {
-            self.shared.lock().record(EventKind::FaultsOver);
+        let end = if is_restless && !self.shared.lock().changes_only_times() {
+            End::NotAtRest
+        } else {
+            End::AtRest
+        };
+        Ok(self.end(end))
+    }
+
+    /// Ends the run, unless a key is still to be reconciled again that the plugin wants later: what it does then belongs to its task, and a run
+    /// with faults may end at an earlier or later moment of it.
+    fn end(&mut self, end: End) -> Option<Outcome> {
+        let steps = self.actors.steps_taken();
+        let mut state = self.shared.lock();
+        let now = state.now();
+        self.requeues_until = state.reconciles.requeues.fired_by(now, steps);
+        if self.requeues_until.is_some() {
+            return None;
         }
-        Ok(Some(Outcome::Ended(End::AtRest)))
+        if self.faults_over_at.is_none() {
+            state.record(EventKind::FaultsOver);
+        }
+        Some(Outcome::Ended(end))
     }
 
     /// Returns why a plugin does no work.

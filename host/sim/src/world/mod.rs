@@ -17,6 +17,7 @@ mod observer;
 mod reconciles;
 mod record;
 mod request;
+mod requeues;
 mod schedule;
 mod shared;
 mod state;

@@ -1,6 +1,7 @@
 //! Records the calls of guests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_controller::{ObservedVersion, PluginObserver};
 use pilothouse_plugin::{
@@ -8,8 +9,10 @@ use pilothouse_plugin::{
     Outcome,
 };
 
+use super::reconciles::NextReconcile;
 use super::shared::Shared;
 use crate::run::{EventKind, ReconcileResult};
+use crate::search::points::is_write_method;
 
 /// Observes the plugins of one host.
 pub(super) struct WorldObserver(pub(super) Shared);
@@ -39,7 +42,8 @@ impl CallObserver for PluginCalls {
                 let (watch, key) = (request.watch.to_string(), request.key.to_string());
                 let others_run = state.reconciles.is_reconciling(&self.plugin);
                 let is_replacement = state.instances.reconcile(&self.plugin, others_run);
-                let reconcile = state.reconciles.begin(&self.plugin, &watch, &key);
+                let now = state.now();
+                let reconcile = state.reconciles.begin(&self.plugin, &watch, &key, now);
                 running.reconcile = Some(Reconcile { id: reconcile, watch: watch.clone(), key: key.clone() });
                 state.record(EventKind::ReconcileStarted {
                     reconcile,
@@ -80,8 +84,8 @@ struct Reconcile {
 }
 
 impl RunningCall {
-    /// Ends the reconcile. `is_repeated`: it failed, and the host repeats it later.
-    fn finish(&mut self, result: ReconcileResult, is_repeated: bool) {
+    /// Ends the reconcile.
+    fn finish(&mut self, result: ReconcileResult, next: NextReconcile) {
         let Some(Reconcile { id, watch, key }) = self.reconcile.take() else { return };
         let mut state = self.shared.lock();
         // Otherwise, the host has ended, and the reconcile with it.
@@ -89,9 +93,9 @@ impl RunningCall {
             return;
         }
         let now = state.now();
-        if state.reconciles.end((&self.plugin, &watch, &key), is_repeated, now) == Some(id) {
+        if state.reconciles.end((&self.plugin, &watch, &key), next, now) == Some(id) {
             if matches!(result, ReconcileResult::Error(_) | ReconcileResult::Fault(_)) {
-                state.touch();
+                state.touch_by_plugin();
             }
             state.record(EventKind::ReconcileEnded { reconcile: id, result });
         }
@@ -113,7 +117,9 @@ impl GuestCallObserver for RunningCall {
                 _ => None,
             };
             let reconcile = self.reconcile.as_ref().map(|reconcile| reconcile.id);
-            state.touch();
+            if is_write_method(method) {
+                state.touch_by_plugin();
+            }
             state.record(EventKind::Http { reconcile, method: method.clone(), url: url.clone(), status });
         }
     }
@@ -121,18 +127,20 @@ impl GuestCallObserver for RunningCall {
     fn end(mut self: Box<Self>, result: GuestResult) {
         match result {
             GuestResult::Reconcile(result) => {
-                let is_repeated = matches!(result, Err(Failure::Retry(_) | Failure::Fault(_)));
+                let next = match &result {
+                    Err(Failure::Retry(_) | Failure::Fault(_)) => NextReconcile::Retry,
+                    Ok(Outcome::RequeueAfter(delay)) => NextReconcile::After(milliseconds(*delay)),
+                    Ok(Outcome::Done) | Err(Failure::Terminal(_)) => NextReconcile::Unplanned,
+                };
                 let result = match result {
                     Ok(Outcome::Done) => ReconcileResult::Ok,
-                    Ok(Outcome::RequeueAfter(delay)) => {
-                        ReconcileResult::Requeue(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
-                    }
+                    Ok(Outcome::RequeueAfter(delay)) => ReconcileResult::Requeue(milliseconds(delay)),
                     Err(Failure::Retry(message) | Failure::Terminal(message)) => {
                         ReconcileResult::Error(message)
                     }
                     Err(Failure::Fault(fault)) => ReconcileResult::Fault(fault.to_string()),
                 };
-                self.finish(result, is_repeated);
+                self.finish(result, next);
             }
             other => {
                 let result = other.to_json().to_string();
@@ -147,6 +155,10 @@ impl GuestCallObserver for RunningCall {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        self.finish(ReconcileResult::Abandoned, false);
+        self.finish(ReconcileResult::Abandoned, NextReconcile::Unplanned);
     }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

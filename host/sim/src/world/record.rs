@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::mirror::Change;
 use super::request::ObjectRequest;
 use super::state::State;
+use crate::analysis::{is_record, is_refused_as_invalid};
 use crate::run::{Author, EventKind, RequestEvent};
 
 /// A request that was sent to the server, or refused on the way.
@@ -51,7 +52,9 @@ impl State {
             "DELETED" => self.views.forget(resource, &key),
             _ => self.views.cache(resource, &key, &uid),
         }
-        self.touch();
+        if !is_record(resource) {
+            self.touch_by_plugin();
+        }
         let resource = resource.to_owned();
         self.record(EventKind::Delivered { resource, change, key, uid, version });
     }
@@ -76,8 +79,8 @@ impl State {
             (_, None) => "delete",
             _ => "update",
         };
-        if *author != Author::Host {
-            self.touch();
+        if *author != Author::Host && !is_record(&commit.resource) {
+            self.touch_by_plugin();
         }
         self.record(EventKind::Request(Box::new(RequestEvent {
             author: author.clone(),
@@ -130,8 +133,13 @@ impl State {
             // The plugin reads its own writes.
             self.views.cache(&of, &key, uid);
         }
-        if about.is_write() {
-            self.touch();
+        // A write without effect leaves the world as it is, and Events and Leases only record what happens. A write that can only fail is an error
+        // of the plugin, so it is no rest.
+        let is_hopeless = answer.as_ref().is_some_and(|answer| is_refused_as_invalid(answer.status));
+        match author {
+            Author::Actor(_) if about.is_write() => self.touch(),
+            _ if (changed || is_hopeless && about.is_write()) && !is_record(&of) => self.touch_by_plugin(),
+            _ => {}
         }
         self.record(EventKind::Request(Box::new(RequestEvent {
             author,

@@ -9,10 +9,17 @@ use super::mirror::Mirror;
 use super::reconciles::Reconciles;
 use super::schedule::Schedule;
 use super::views::Views;
+use crate::analysis::canonical::changes_only_times;
 use crate::call_log::CallLog;
 use crate::finding::divergence::event_text;
 use crate::plan::Fault;
 use crate::run::{Event, EventKind, ReconcileResult};
+
+/// How long nothing but plugins may keep the world awake before it goes on as if it were at rest, in virtual milliseconds. A plugin that makes
+/// progress by short timers is done by then.
+const PATIENCE: u64 = 10 * 60 * 1000;
+/// How long later on in the same run, once a plugin is known never to rest.
+const FURTHER_PATIENCE: u64 = 60_000;
 
 /// What the driver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +60,11 @@ pub(super) struct State {
     /// How many requests of plugins have no answer yet.
     pub(super) in_flight: u32,
     /// When something happened last that keeps the world from being at rest.
-    pub(super) last_activity: u64,
+    last_activity: u64,
+    /// When something of that happened last that no plugin caused: a step of an actor or a fault.
+    last_impulse: u64,
+    /// When the world went on last as if it had been at rest; `None` if it always came to rest.
+    restless: Option<u64>,
     pub(super) reconciles: Reconciles,
     /// The instances of the plugins of this process and version.
     pub(super) instances: Instances,
@@ -86,6 +97,8 @@ impl State {
             views: Views::default(),
             in_flight: 0,
             last_activity: 0,
+            last_impulse: 0,
+            restless: None,
             reconciles: Reconciles::default(),
             instances: Instances::default(),
         }
@@ -127,9 +140,38 @@ impl State {
         }
     }
 
-    /// Notes that something happened that keeps the world from being at rest.
+    /// Notes that an actor or a fault did something that keeps the world from being at rest.
     pub(super) fn touch(&mut self) {
+        self.last_impulse = self.now();
         self.last_activity = self.now();
+    }
+
+    /// Notes that a plugin, or the server because of it, did something that keeps the world from being at rest.
+    pub(super) fn touch_by_plugin(&mut self) {
+        self.last_activity = self.now();
+    }
+
+    /// Returns when the world goes on as if it were at rest, because nothing but plugins keeps it awake.
+    pub(super) fn restless_at(&self) -> u64 {
+        let ended = self.views.last_hold_before(self.now()).unwrap_or_default();
+        let patience = if self.restless.is_some() { FURTHER_PATIENCE } else { PATIENCE };
+        self.last_impulse.max(ended).max(self.restless.unwrap_or_default()).saturating_add(patience)
+    }
+
+    /// Notes that the world goes on as if it were at rest.
+    pub(super) fn go_on_restless(&mut self) {
+        self.restless = Some(self.now());
+        self.record(EventKind::Restless);
+    }
+
+    /// Whether plugins have changed nothing but times in objects since the last step or fault, as far as [`FURTHER_PATIENCE`] goes back.
+    pub(super) fn changes_only_times(&self) -> bool {
+        let start = self.last_impulse.max(self.now().saturating_sub(FURTHER_PATIENCE));
+        let recent = self.events.iter().rev().take_while(|event| event.time > start);
+        recent.into_iter().all(|event| match &event.kind {
+            EventKind::Request(request) => !request.is_effective() || changes_only_times(request),
+            _ => true,
+        })
     }
 
     /// Whether a view of the host is late or old because of a fault.

@@ -1,7 +1,9 @@
 ;; For each ConfigMap, creates the object in data.first, then the one in data.second. One that exists already is left as it is; any other
 ;; refusal fails the reconcile, which is retried. data.wish "live" first reads the ConfigMap from the server, "spin" never returns, "trap"
 ;; traps, "update" only writes the ConfigMap back as it is in the cache, "informed" does nothing if the reason is unknown, "believe" does not
-;; create the second object if the first one exists. Its descriptor is its sidecar's config.
+;; create the second object if the first one exists. Timers: "due" creates only when a timer of 45 seconds has passed, "often" also asks for the
+;; key again after 10 seconds, even if it was refused, "equal" does so after it has written the ConfigMap back, and "poll" does nothing but ask for the key again after
+;; 5 milliseconds. Its descriptor is its sidecar's config.
 (module
   (import "pilothouse:controller/cache@0.1.1" "get" (func $get (param i32 i32 i32 i32 i32 i32 i32)))
   (import "pilothouse:controller/client@0.1.1" "get"
@@ -57,6 +59,14 @@
     (call $close (i32.load (i32.const 260)))
     (i32.const 1))
 
+  ;; Returns ok(requeue-after(ms)).
+  (func $requeue-after (param $ms i32) (result i32)
+    (global.set $next (i32.const 8192))
+    (i32.store8 (i32.const 32) (i32.const 0))
+    (i32.store8 (i32.const 36) (i32.const 1))
+    (i32.store (i32.const 40) (local.get $ms))
+    (i32.const 32))
+
   ;; reconcile(request) -> result<outcome, failure>
   (func (export "pilothouse:controller/reconcile@0.1.1#reconcile")
     (param $watch i32) (param $watch-len i32)
@@ -85,7 +95,16 @@
         (call $close (local.get $object))
         (global.set $next (i32.const 8192))
         (return (i32.const 48))))
-    (if (i32.eq (local.get $wish) (i32.const 117))
+    ;; 4 is requeue.
+    (if (i32.and (i32.eq (local.get $wish) (i32.const 100)) (i32.ne (i32.load8_u (local.get $reasons)) (i32.const 4)))
+      (then
+        (call $close (local.get $object))
+        (return (call $requeue-after (i32.const 45000)))))
+    (if (i32.eq (local.get $wish) (i32.const 112))
+      (then
+        (call $close (local.get $object))
+        (return (call $requeue-after (i32.const 5)))))
+    (if (i32.or (i32.eq (local.get $wish) (i32.const 117)) (i32.eq (local.get $wish) (i32.const 101)))
       (then (local.set $ok (call $write-back (local.get $object))))
       (else
         (local.set $ok (call $create-from (local.get $object) (i32.const 512) (i32.const 11)))
@@ -95,6 +114,8 @@
               (then (local.set $ok (call $create-from (local.get $object) (i32.const 528) (i32.const 12)))))))))
     (call $close (local.get $object))
     (global.set $next (i32.const 8192))
+    (if (i32.or (i32.eq (local.get $wish) (i32.const 111)) (i32.eq (local.get $wish) (i32.const 101)))
+      (then (return (call $requeue-after (i32.const 10000)))))
     (if (local.get $ok) (then (return (i32.const 48))))
     ;; err(retry("refused"))
     (i32.store8 (i32.const 64) (i32.const 1))

@@ -4,6 +4,7 @@ mod faults;
 mod repeatability;
 mod scenario;
 mod stage;
+mod timers;
 mod twins;
 
 use serde_json::json;

@@ -77,6 +77,37 @@ fn a_guest_that_relies_on_its_reasons_is_reported_and_its_twin_is_not() {
     assert_eq!(searched(&[("first", &first)], vec![]).findings, []);
 }
 
+#[test]
+fn a_guest_that_acts_after_a_long_timer_is_not_reported_if_the_steps_come_earlier() {
+    let data = [("wish", "due"), ("first", &secret("name", "only"))];
+    let report = searched(&data, vec![create_map_with("b", &[])]);
+    // The guest wrongly relies on its reasons.
+    let is_by_reason = |fault: &Fault| matches!(fault, Fault::Reload | Fault::WithholdReasons);
+    let is_other =
+        |finding: &&Finding| !finding.plan.deviations.iter().any(|deviation| is_by_reason(&deviation.fault));
+    assert_eq!(report.findings.iter().find(is_other), None);
+    assert!(report.coverage.oracles["same end"].judged > 20, "{:?}", report.coverage.oracles["same end"]);
+}
+
+#[test]
+fn a_guest_that_never_rests_is_reported_once_and_the_search_goes_on() {
+    let data = [("wish", "often"), ("first", &secret("generateName", "beat-"))];
+    let report = searched_by(vec![Strategy::Reference], &data, vec![create_map_with("b", &[])]);
+    let of_convergence = oracles(&report).into_iter().filter(|oracle| *oracle == "convergence").count();
+    assert_eq!(of_convergence, 1, "{:?}", oracles(&report));
+    let finding = &report.findings[0];
+    assert_eq!((finding.strategy, finding.violation.oracle.as_str()), (Strategy::Reference, "convergence"));
+    assert_eq!(report.unfinished, [] as [&str; 0], "all steps are taken");
+    assert!(report.runs > 2, "it goes on: {} runs", report.runs);
+}
+
+#[test]
+fn a_guest_that_repeats_an_invalid_write_by_a_timer_is_reported() {
+    let data = [("wish", "often"), ("first", &secret("name", "not valid!"))];
+    let report = searched_by(vec![Strategy::Reference], &data, vec![create_map_with("b", &[])]);
+    assert!(oracles(&report).contains(&"hopeless write"), "{:?}", oracles(&report));
+}
+
 /// Changes that the error does not need.
 fn noise() -> Vec<ActorWrite> {
     ["1", "2", "3"].map(|value| change_map("a", "noise", value)).to_vec()
