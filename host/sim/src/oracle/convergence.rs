@@ -15,7 +15,7 @@ pub(super) const DESCRIPTION: Description = Description {
               ever that succeeds in the reference",
     premise: "Once the world is quiet, a controller finishes its work (eventually stable reconciliation). Timers are rest if they write nothing, \
               write what is there already, or write Events and Leases. A time in a status that is written more often than every 30 s is reported: it \
-              changes the object for all who watch it, and a Lease does not. If that is meant, switch the oracle off; the others go on to judge. \
+              changes the object for all who watch it, and a Lease does not. If that is meant, switch the oracle off. \
               Not judged: loops that *hot loop* reports.",
 };
 

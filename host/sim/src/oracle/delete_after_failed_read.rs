@@ -1,6 +1,6 @@
 //! *delete after failed read*: an error of a read was taken for an empty answer.
 
-use super::timers::late_timer_writes;
+use super::timers::late_timer_changes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::RunView;
 use crate::run::RequestEvent;
@@ -27,7 +27,7 @@ impl Oracle for DeleteAfterFailedRead {
             return Judgement::without_subject();
         };
         let mut judgement = Judgement::without_subject();
-        if late_timer_writes(run).len() > reference.late_timer_writes() {
+        if late_timer_changes(run) > reference.late_timer_changes() {
             return judgement;
         }
         for reconcile in run.reconciles.values() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::orphan::{Rule, cleaned_up};
 use super::own_changes::Own;
-use super::timers::{late_poll_writes, late_timer_writes};
+use super::timers::{late_poll_writes, late_timer_changes, late_timer_writes};
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
 use crate::run::{End, ReconcileResult, Run};
 
@@ -38,6 +38,7 @@ pub struct Reference {
     own_changes: Own,
     cleaned_up: BTreeSet<Rule>,
     late_timer_writes: usize,
+    late_timer_changes: usize,
     late_poll_writes: usize,
 }
 
@@ -72,6 +73,7 @@ impl Reference {
         let own_changes = Own::of(&left);
         let cleaned_up = cleaned_up(&left);
         let late_timer_writes = late_timer_writes(&left).len().max(late_timer_writes(&right).len());
+        let late_timer_changes = late_timer_changes(&left).max(late_timer_changes(&right));
         let late_poll_writes = late_poll_writes(&left);
         Self {
             run: first.clone(),
@@ -87,6 +89,7 @@ impl Reference {
             own_changes,
             cleaned_up,
             late_timer_writes,
+            late_timer_changes,
             late_poll_writes,
         }
     }
@@ -141,6 +144,11 @@ impl Reference {
     /// Returns how many reconciles wrote because of a timer that is longer than a rest.
     pub(super) fn late_timer_writes(&self) -> usize {
         self.late_timer_writes
+    }
+
+    /// Returns how many of them changed more than times.
+    pub(super) fn late_timer_changes(&self) -> usize {
+        self.late_timer_changes
     }
 
     /// Whether the run was too short for what the plugin does in the reference after it has asked for a key several times.

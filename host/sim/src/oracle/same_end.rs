@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::timers::late_timer_writes;
+use super::timers::late_timer_changes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{EndDifference, RunView};
 use crate::run::End;
@@ -33,7 +33,7 @@ impl Oracle for SameEnd {
         let Some(expected) = reference.end_of(run) else { return Judgement::without_subject() };
         if reference.has_unfinished_key(run)
             || reference.has_polled_longer_than(run)
-            || late_timer_writes(run).len() > reference.late_timer_writes()
+            || late_timer_changes(run) > reference.late_timer_changes()
         {
             return Judgement::without_subject();
         }

@@ -2,7 +2,7 @@
 
 use super::losses::losses;
 use super::reference::{Family, peaks_with_events};
-use super::timers::late_timer_writes;
+use super::timers::late_timer_changes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::RunView;
 use crate::plan::Fault;
@@ -32,7 +32,7 @@ impl Oracle for Summary {
             return Judgement::without_subject();
         };
         let mut judgement = Judgement::without_subject();
-        let has_more_timers = late_timer_writes(run).len() > reference.late_timer_writes();
+        let has_more_timers = late_timer_changes(run) > reference.late_timer_changes();
         if run.has_only(may_cause_excess_deletes) && !has_more_timers {
             self.judge_deletes(run, reference, &mut judgement);
         }
@@ -40,7 +40,7 @@ impl Oracle for Summary {
             !matches!(fault, Fault::HoldControllers(_) | Fault::DelayRequest(_) | Fault::TakeStep { .. })
         };
         // A plugin that creates by its timers in the reference, too, creates more in a longer run.
-        if run.has_only(keeps_order) && !(has_more_timers && reference.late_timer_writes() > 0) {
+        if run.has_only(keeps_order) && !(has_more_timers && reference.late_timer_changes() > 0) {
             self.judge_creates(run, reference, &mut judgement);
         }
         judgement.violations.sort_by_key(|violation| violation.event);
