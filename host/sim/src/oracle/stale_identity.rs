@@ -19,7 +19,8 @@ pub(super) const DESCRIPTION: Description = Description {
               in the first case and of the owner's in the second. An object belongs to its controller, or without one to the owners in its ownerReferences. It \
               also belongs to an object whose UID it contains, or whose name is one of its labels or annotations, if that object is the one of the \
               reconciled key, or if the deleted object is, and has no ownerReferences. A name counts only if the deleted object is younger, the \
-              reference never deletes it, and the delete has no precondition.",
+              reference never deletes it, and the delete has no precondition; for an object with a generated name, which may be one too many, also only if \
+              the view has nothing else of that name.",
 };
 
 /// The oracle.
@@ -135,13 +136,13 @@ impl State {
             }
             let is_decisive = || {
                 reconciled.is_some_and(|reconcile| {
-                    id.key() == reconcile.key && !self.has_other_of_key(id, &target)
-                        || target.key() == reconcile.key && owners.is_empty()
+                    id.key() == reconcile.key || target.key() == reconcile.key && owners.is_empty()
                 })
             };
             let is_labelled = || {
                 has_label(before, &id.name)
                     && !is_guarded
+                    && !(run.names.is_generated(&target.name) && self.has_other_of_key(id, &target))
                     && self.server.get(&target).is_some_and(|target| target.since > living.since)
                     && is_never_deleted(run, &target, reference)
             };
@@ -157,7 +158,7 @@ impl State {
 }
 
 impl State {
-    /// Whether the view has another object of the key's name, which may be what the key stands for.
+    /// Whether the view has another object of the same name. It may be what the key stands for, and a child with a generated name may be one too many.
     fn has_other_of_key(&self, id: &ObjectId, target: &ObjectId) -> bool {
         self.server.iter().any(|(other, living)| {
             other != id
@@ -328,6 +329,33 @@ mod tests {
         run.deliver(OWNERS, "b", "ADDED");
         let run = run.finish();
         judge(&StaleIdentity, &run, Some(&Reference::new(&run, &run))).violations.len()
+    }
+
+    #[test]
+    fn a_surplus_child_that_names_an_unseen_object_of_the_key_s_name_is_not_judged() {
+        let world = |generates: bool, is_owner_seen: bool, deletes: bool| {
+            let mut run = RunBuilder::new();
+            run.actor("user", "create", OWNERS, "a", Some(json!({})));
+            if is_owner_seen {
+                run.deliver(OWNERS, "a", "ADDED");
+            }
+            run.actor("user", "create", "deployments.apps", "a", Some(json!({})));
+            let pod = json!({"metadata": {"labels": {"app": "a"}, "generateName": if generates { "a-" } else { "" }}});
+            run.actor("user", "create", "pods", "a-abcde", Some(pod));
+            run.start("a");
+            if deletes {
+                run.write("delete", "pods", "a-abcde", None);
+            }
+            run.deliver("deployments.apps", "a", "ADDED");
+            run.finish()
+        };
+        for (generates, is_owner_seen, count) in [(true, true, 0), (true, false, 1), (false, true, 1)] {
+            let plain = world(generates, is_owner_seen, false);
+            let reference = Reference::new(&plain, &plain);
+            let run = world(generates, is_owner_seen, true);
+            let violations = judge(&StaleIdentity, &run, Some(&reference)).violations;
+            assert_eq!(violations.len(), count, "{generates} {is_owner_seen} {violations:?}");
+        }
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub fn reference_plans(master_seed: u64, plan: &Plan) -> [Plan; 2] {
     })
 }
 
-/// How many runs of the budget a run uses up that does not come to rest. It ends at the limits of the world, after many times as many events as
-/// other runs.
+/// How many runs of the budget a run uses up that does not come to rest, unless timers alone keep it awake. It ends at the limits of the world, after
+/// many times as many events as other runs.
 pub const COST_OF_RESTLESS_RUN: u64 = 10;
 
 /// How to search.

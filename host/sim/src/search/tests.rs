@@ -13,7 +13,7 @@ use crate::analysis::RunView;
 use crate::finding::{Finding, Report, Stop};
 use crate::oracle::{Judgement, Oracle, Oracles, Reference, Violation};
 use crate::plan::{Deviation, Fault, Moment, Plan};
-use crate::run::{End, EventKind, ReconcileResult, Run};
+use crate::run::{End, Event, EventKind, ReconcileResult, Run};
 use crate::testing::RunBuilder;
 use crate::{Simulator, WorldError};
 
@@ -279,23 +279,35 @@ fn one_and_two_threads_find_the_same_by_the_same_runs() {
 }
 
 /// The same world, in which no run comes to rest.
-struct Restless(Script);
+struct Restless {
+    script: Script,
+    /// Whether the runs go on as if they were at rest.
+    goes_on: bool,
+}
 
 impl Simulator for Restless {
     fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
-        let run = self.0.run(plan)?;
-        Ok(Run { end: End::NotAtRest, ..run })
+        let mut run = Run { end: End::NotAtRest, ..self.script.run(plan)? };
+        if self.goes_on
+            && let Some(last) = run.events.last().cloned()
+        {
+            run.events.push(Event { kind: EventKind::Restless, ..last });
+            run.hashes.push(run.hash);
+        }
+        Ok(run)
     }
 }
 
 #[test]
-fn a_run_that_does_not_come_to_rest_counts_as_ten() {
-    let options = options(&[Strategy::Random], Budget::Runs(1_000));
-    let executor = Executor::new(vec![Restless(Script { is_wrong: false })]);
-    let searched = search(&options, &Oracles::built_in(), &executor, &mut Recorder::default());
-    let report = searched.expect("a search").report;
-    assert_eq!(report.stopped, Stop::Budget);
-    assert!((100..132).contains(&report.runs), "no more than a batch beyond the budget: {}", report.runs);
+fn a_run_that_does_not_come_to_rest_counts_as_ten_unless_it_goes_on_as_if() {
+    for (goes_on, runs) in [(false, 100..132), (true, 1_000..1_001)] {
+        let options = options(&[Strategy::Random], Budget::Runs(1_000));
+        let executor = Executor::new(vec![Restless { script: Script { is_wrong: false }, goes_on }]);
+        let searched = search(&options, &Oracles::built_in(), &executor, &mut Recorder::default());
+        let report = searched.expect("a search").report;
+        assert_eq!(report.stopped, Stop::Budget);
+        assert!(runs.contains(&report.runs), "no more than a batch beyond the budget: {}", report.runs);
+    }
 }
 
 #[test]

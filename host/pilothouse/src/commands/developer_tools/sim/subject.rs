@@ -152,18 +152,18 @@ impl Subject {
         files
     }
 
-    /// Returns the oracles: the built-in ones and the invariants of the scenario, without those that it or the flags switch off.
+    /// Returns the built-in oracles and the invariants of the scenario, without those that it or the flags switch off.
     ///
     /// # Errors
-    /// Returns a usage error if an unknown oracle is switched off.
+    /// Returns a usage error if an unknown one is switched off.
     pub(super) fn oracles(&self) -> Result<Oracles, CommandError> {
         let mut oracles = match &self.surroundings {
             Surroundings::Scenario { scenario, .. } => oracles_of(scenario)?,
             Surroundings::Generated(_) => Oracles::built_in(),
         };
         for IgnoredOracle { name, reason } in &self.ignored {
-            let unknown = |problem| CommandError::Usage(format!("--ignore {name}: {problem}"));
-            oracles.disable(name, reason).map_err(unknown)?;
+            let disabled = oracles.disable(name, reason);
+            disabled.map_err(|problem| CommandError::Usage(format!("--ignore: {problem}")))?;
         }
         Ok(oracles)
     }
