@@ -78,6 +78,13 @@ impl Environment {
         environment
     }
 
+    /// Returns the environment of message expressions, which cannot refer to the authorizer.
+    pub(crate) fn without_authorizer(&self) -> Self {
+        let mut environment = self.clone();
+        environment.variables.retain(|(name, _)| !name.starts_with("authorizer"));
+        environment
+    }
+
     /// Declares a member of `variables`.
     pub(crate) fn declare(&mut self, name: &str, ty: Type) {
         self.composed.push((name.to_owned(), ty));
@@ -93,7 +100,6 @@ impl Environment {
     /// # Errors
     /// The message of kube-apiserver.
     pub(crate) fn compile(&self, text: &str, result: ResultType) -> Result<(Expression, Type), String> {
-        let text = text.trim();
         let expression = Expression::compile(text).map_err(|error| match error {
             CompileError::Bounds(error) => error.to_string(),
             CompileError::Syntax(_) => {

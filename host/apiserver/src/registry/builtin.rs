@@ -233,23 +233,23 @@ const ROWS: &[Row] = &[
         .flags(&[Generation, ConditionalUpdate, ReturnsDeleted]),
     cluster(ADMISSION, "MutatingAdmissionPolicy", "mutatingadmissionpolicies")
         .categories(EXTENSIONS)
-        .flags(&[Generation]),
+        .flags(&[Generation, ConditionalUpdate]),
     cluster(ADMISSION, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings")
         .categories(EXTENSIONS)
-        .flags(&[Generation]),
+        .flags(&[Generation, ConditionalUpdate]),
     cluster(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
         .categories(EXTENSIONS)
-        .flags(&[Generation]),
+        .flags(&[Generation, ConditionalUpdate]),
     cluster(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
         .categories(EXTENSIONS)
         .status()
-        .flags(&[Generation]),
+        .flags(&[Generation, ConditionalUpdate]),
     cluster(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
         .categories(EXTENSIONS)
-        .flags(&[Generation]),
+        .flags(&[Generation, ConditionalUpdate]),
     cluster(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
         .categories(EXTENSIONS)
-        .flags(&[Generation]),
+        .flags(&[Generation, ConditionalUpdate]),
     cluster(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests")
         .short(&["csr"])
         .status()

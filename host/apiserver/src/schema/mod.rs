@@ -39,7 +39,8 @@ pub(crate) use decode::is_untyped_scalar;
 pub use defaults::DefaultsTooLarge;
 pub(crate) use defaults::default_of;
 pub(crate) use names::{
-    label_errors, label_value_errors, qualified_name_errors, service_name_errors, subdomain_errors,
+    label_errors, label_value_errors, path_segment_errors, qualified_name_errors, service_name_errors,
+    subdomain_errors,
 };
 pub use node::{
     AdditionalProperties, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type, ValueValidations,

@@ -136,7 +136,7 @@ pub(crate) fn service_name_errors(text: &str) -> Vec<String> {
 }
 
 /// Returns the errors of a name that must be a URL path segment, the syntax of RBAC objects' names.
-pub(super) fn path_segment_errors(text: &str) -> Vec<String> {
+pub(crate) fn path_segment_errors(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];
     }

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use pilothouse_cel::check::Type;
-use pilothouse_model::names::{is_dns_1035_label, is_dns_subdomain};
 use serde_json::Value;
 
-use super::shared::{Checker, items};
+use super::shared::{Checker, items, trimmed};
+use super::{annotations, params};
 use crate::admission::environment::{Environment, ResultType};
-use crate::schema::field;
+use crate::schema::{field, subdomain_errors};
 
-const REASONS: [&str; 4] = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
 /// Words that CEL reserves.
-const RESERVED: [&str; 19] = [
+const RESERVED: [&str; 21] = [
     "true",
     "false",
     "null",
@@ -33,40 +33,31 @@ const RESERVED: [&str; 19] = [
     "namespace",
     "return",
     "var",
+    "void",
+    "while",
 ];
 
-/// The operations that a MutatingAdmissionPolicy can be for.
-const MUTATING_OPERATIONS: [&str; 2] = ["CREATE", "UPDATE"];
+/// The operations that a rule of a MutatingAdmissionPolicy can have.
+const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
-pub(super) fn validate_policy(checker: &mut Checker, spec: &Value) {
+pub(super) fn validate_policy(checker: &mut Checker, policy: &Value) {
+    let spec = &policy["spec"];
     let environment = validate_common(checker, spec);
     let (validations, annotations) = (items(&spec["validations"]), items(&spec["auditAnnotations"]));
     if validations.is_empty() && annotations.is_empty() {
-        let detail = "validations or auditAnnotations must be non-empty; at least one must be specified";
+        let detail = "validations or auditAnnotations must contain at least one item";
         checker.add(field::required("spec.validations", detail));
         checker.add(field::required("spec.auditAnnotations", detail));
     }
     for (index, validation) in validations.iter().enumerate() {
         validate_validation(checker, &field::index("spec.validations", index), validation, &environment);
     }
-    for (index, annotation) in annotations.iter().enumerate() {
-        let path = field::index("spec.auditAnnotations", index);
-        checker.required(&field::child(&path, "key"), &annotation["key"], "");
-        let expression = field::child(&path, "valueExpression");
-        if checker.required(&expression, &annotation["valueExpression"], "valueExpression is not specified") {
-            let expected = (&environment, ResultType::Annotation);
-            checker.expression(&expression, &annotation["valueExpression"], expected);
-        }
-    }
+    annotations::validate(checker, policy, &environment);
 }
 
 pub(super) fn validate_mutating_policy(checker: &mut Checker, spec: &Value) {
     let environment = validate_common(checker, spec).constructing();
-    let rules = items(&spec["matchConstraints"]["resourceRules"]);
-    for operation in rules.iter().flat_map(|rule| items(&rule["operations"])) {
-        let path = "spec.matchConstraints.resourceRules.operations";
-        checker.one_of(path, operation, &MUTATING_OPERATIONS);
-    }
+    validate_mutating_operations(checker, "spec.matchConstraints", &spec["matchConstraints"]);
     let mutations = items(&spec["mutations"]);
     if mutations.is_empty() {
         checker.add(field::required("spec.mutations", "mutations must contain at least one item"));
@@ -77,6 +68,14 @@ pub(super) fn validate_mutating_policy(checker: &mut Checker, spec: &Value) {
     let policy = &spec["reinvocationPolicy"];
     if checker.required("spec.reinvocationPolicy", policy, "") {
         checker.one_of("spec.reinvocationPolicy", policy, &["IfNeeded", "Never"]);
+    }
+}
+
+/// Checks that the rules of a MutatingAdmissionPolicy or its binding are for writes that it can change.
+fn validate_mutating_operations(checker: &mut Checker, path: &str, resources: &Value) {
+    let path = field::child(path, "resourceRules.operations");
+    for operation in items(&resources["resourceRules"]).iter().flat_map(|rule| items(&rule["operations"])) {
+        checker.one_of(&path, operation, &MUTATING_OPERATIONS);
     }
 }
 
@@ -103,7 +102,7 @@ fn validate_mutation(checker: &mut Checker, path: &str, mutation: &Value, enviro
             (true, Some(form)) => {
                 let at = field::child(&at, "expression");
                 if checker.required(&at, &form["expression"], "") {
-                    checker.expression(&at, &form["expression"], (environment, result));
+                    checker.expression(&at, &trimmed(&form["expression"]), (environment, result));
                 }
             }
             (false, Some(_)) => {
@@ -119,7 +118,7 @@ fn validate_mutation(checker: &mut Checker, path: &str, mutation: &Value, enviro
 fn validate_common(checker: &mut Checker, spec: &Value) -> Environment {
     checker.one_of("spec.failurePolicy", &spec["failurePolicy"], &["Fail", "Ignore"]);
     if let Some(kind) = spec.get("paramKind").filter(|kind| kind.is_object()) {
-        validate_param_kind(checker, kind);
+        params::validate_kind(checker, kind);
     }
     let constraints = &spec["matchConstraints"];
     if constraints.is_null() {
@@ -137,40 +136,25 @@ fn validate_common(checker: &mut Checker, spec: &Value) -> Environment {
     environment
 }
 
-fn validate_param_kind(checker: &mut Checker, kind: &Value) {
-    checker.required("spec.paramKind.apiVersion", &kind["apiVersion"], "");
-    if checker.required("spec.paramKind.kind", &kind["kind"], "") {
-        let name = kind["kind"].as_str().unwrap_or_default();
-        if !is_dns_1035_label(&name.to_lowercase()) {
-            let detail = "may have mixed case, but should otherwise match a DNS-1035 label";
-            checker.add(field::invalid("spec.paramKind.kind", &kind["kind"], detail));
-        }
-    }
-}
-
 fn validate_match_resources(checker: &mut Checker, path: &str, resources: &Value) {
     let at = |name: &str| field::child(path, name);
     checker.one_of(&at("matchPolicy"), &resources["matchPolicy"], &["Equivalent", "Exact"]);
     checker.selector(&at("namespaceSelector"), &resources["namespaceSelector"]);
     checker.selector(&at("objectSelector"), &resources["objectSelector"]);
-    checker.rules(&at("resourceRules"), &resources["resourceRules"]);
-    checker.rules(&at("excludeResourceRules"), &resources["excludeResourceRules"]);
+    checker.named_rules(&at("resourceRules"), &resources["resourceRules"]);
+    checker.named_rules(&at("excludeResourceRules"), &resources["excludeResourceRules"]);
 }
 
 /// Checks the variables, each of which may use those before it.
 fn validate_variables(checker: &mut Checker, variables: &Value, environment: &mut Environment) {
-    let mut names = BTreeSet::new();
     for (index, variable) in items(variables).iter().enumerate() {
         let path = field::index("spec.variables", index);
         let name_path = field::child(&path, "name");
         if checker.required(&name_path, &variable["name"], "name is not specified") {
             let name = variable["name"].as_str().unwrap_or_default();
             if !is_identifier(name) {
-                let detail = "name is not a valid CEL identifier";
+                let detail = "must be a valid CEL identifier";
                 checker.add(field::invalid(&name_path, &variable["name"], detail));
-            }
-            if !names.insert(name) {
-                checker.add(field::duplicate(&name_path, &variable["name"]));
             }
         }
         let expression = field::child(&path, "expression");
@@ -199,42 +183,39 @@ fn validate_validation(checker: &mut Checker, path: &str, validation: &Value, en
             let detail = "must be non-empty if specified";
             checker.add(field::invalid(&path, &validation["messageExpression"], detail));
         } else {
-            let expected = (environment, ResultType::Text);
+            let environment = environment.without_authorizer();
+            let expected = (&environment, ResultType::Text);
             checker.expression(&path, &validation["messageExpression"], expected);
         }
     }
-    let has_line_break = |text: &str| text.contains(['\n', '\r']);
     if let Some(text) = validation["message"].as_str().filter(|text| !text.is_empty()) {
         let path = field::child(path, "message");
         if text.trim().is_empty() {
-            let detail = "message must be non-empty if specified";
+            let detail = "must be non-empty if specified";
             checker.add(field::invalid(&path, &validation["message"], detail));
-        } else if has_line_break(text.trim()) {
-            let detail = "message must not contain line breaks";
-            checker.add(field::invalid(&path, &validation["message"], detail));
+        } else if text.trim().contains(['\n', '\r']) {
+            checker.add(field::invalid(&path, &validation["message"], "must not contain line breaks"));
         }
-    } else if validation["expression"].as_str().is_some_and(|text| has_line_break(text.trim())) {
-        let detail = "message must be specified if expression contains line breaks";
-        checker.add(field::required(&field::child(path, "message"), detail));
     }
     checker.one_of(&field::child(path, "reason"), &validation["reason"], &REASONS);
 }
 
 pub(super) fn validate_binding(checker: &mut Checker, spec: &Value) {
     if checker.required("spec.policyName", &spec["policyName"], "") {
-        let name = spec["policyName"].as_str().unwrap_or_default();
-        if !is_dns_subdomain(name) {
-            let detail = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-                          and must start and end with an alphanumeric character";
-            checker.add(field::invalid("spec.policyName", &spec["policyName"], detail));
-        }
+        checker.name("spec.policyName", &spec["policyName"], subdomain_errors);
     }
     if let Some(reference) = spec.get("paramRef").filter(|reference| reference.is_object()) {
-        validate_param_ref(checker, reference);
+        params::validate_reference(checker, reference);
     }
     if let Some(resources) = spec.get("matchResources").filter(|resources| resources.is_object()) {
         validate_match_resources(checker, "spec.matchResources", resources);
     }
+}
+
+/// Checks the binding of a MutatingAdmissionPolicy.
+pub(super) fn validate_mutating_binding(checker: &mut Checker, spec: &Value) {
+    validate_binding(checker, spec);
+    validate_mutating_operations(checker, "spec.matchResources", &spec["matchResources"]);
 }
 
 /// Checks the actions of the binding of a ValidatingAdmissionPolicy.
@@ -243,10 +224,11 @@ pub(super) fn validate_actions(checker: &mut Checker, spec: &Value) {
     if actions.is_empty() {
         checker.add(field::required("spec.validationActions", "at least one validation action is required"));
     }
+    let mut known = BTreeSet::new();
     for (index, action) in actions.iter().enumerate() {
         let path = field::index("spec.validationActions", index);
         checker.one_of(&path, action, &["Audit", "Deny", "Warn"]);
-        if actions[..index].contains(action) {
+        if !known.insert(action.as_str()) {
             checker.add(field::duplicate(&path, action));
         }
     }
@@ -254,22 +236,5 @@ pub(super) fn validate_actions(checker: &mut Checker, spec: &Value) {
         let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
                       response and headers serves no purpose)";
         checker.add(field::invalid("spec.validationActions", &spec["validationActions"], detail));
-    }
-}
-
-fn validate_param_ref(checker: &mut Checker, reference: &Value) {
-    let has_name = reference["name"].as_str().is_some_and(|name| !name.is_empty());
-    let has_selector = reference["selector"].is_object();
-    if has_name && has_selector {
-        checker.add(field::forbidden("spec.paramRef.name", "name and selector are mutually exclusive"));
-        checker.add(field::forbidden("spec.paramRef.selector", "name and selector are mutually exclusive"));
-    }
-    if !has_name && !has_selector {
-        checker.add(field::required("spec.paramRef", "one of name or selector must be specified"));
-    }
-    checker.selector("spec.paramRef.selector", &reference["selector"]);
-    let action = "spec.paramRef.parameterNotFoundAction";
-    if checker.required(action, &reference["parameterNotFoundAction"], "") {
-        checker.one_of(action, &reference["parameterNotFoundAction"], &["Allow", "Deny"]);
     }
 }

@@ -7,8 +7,8 @@ use pilothouse_model::LabelSelector;
 use serde_json::Value;
 
 use crate::admission::environment::{Environment, ResultType};
-use crate::schema::{MAX_PATTERNS_SIZE, field};
-use crate::status::Cause;
+use crate::schema::{MAX_PATTERNS_SIZE, field, path_segment_errors, qualified_name_errors};
+use crate::status::{Cause, Causes};
 
 /// The most match conditions of a webhook or a policy.
 const MAX_CONDITIONS: usize = 64;
@@ -22,7 +22,7 @@ const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 /// The causes found so far.
 #[derive(Default)]
 pub(super) struct Checker {
-    causes: Vec<Cause>,
+    causes: Causes,
     /// The size of the compiled patterns of all expressions.
     patterns_size: usize,
     /// How many expressions could not be compiled.
@@ -31,7 +31,16 @@ pub(super) struct Checker {
 
 impl Checker {
     pub(super) fn into_causes(self) -> Vec<Cause> {
-        self.causes
+        self.causes.into()
+    }
+
+    /// Adds a cause that quotes a value of any size, which is not created if there are too many already.
+    pub(super) fn add_with(&mut self, cause: impl FnOnce() -> Cause) {
+        if self.causes.is_full() {
+            self.causes.leave_out();
+        } else {
+            self.causes.push(cause());
+        }
     }
 
     pub(super) fn add(&mut self, cause: Cause) {
@@ -54,6 +63,27 @@ impl Checker {
         }
     }
 
+    /// Reports each error of a name.
+    pub(super) fn name(&mut self, path: &str, name: &Value, errors: fn(&str) -> Vec<String>) {
+        for error in errors(name.as_str().unwrap_or_default()) {
+            self.add(field::invalid(path, name, &error));
+        }
+    }
+
+    /// Reports the errors of a name together, after an introduction.
+    pub(super) fn name_joined(
+        &mut self,
+        path: &str,
+        name: &str,
+        (introduction, errors): (&str, fn(&str) -> Vec<String>),
+    ) {
+        let errors = errors(name);
+        if !errors.is_empty() {
+            let detail = format!("{introduction}{}", errors.join(","));
+            self.add(field::invalid(path, &name.into(), &detail));
+        }
+    }
+
     /// Reports a label selector that is malformed.
     pub(super) fn selector(&mut self, path: &str, selector: &Value) {
         if let Err(error) = LabelSelector::from_json(selector) {
@@ -72,7 +102,8 @@ impl Checker {
             // Enough was reported, and compiling the others could take as long.
             return None;
         }
-        match environment.compile(expression.as_str().unwrap_or_default(), result) {
+        let text = expression.as_str().unwrap_or_default();
+        match environment.compile(text, result) {
             Ok((compiled, ty)) => {
                 self.patterns_size += compiled.patterns_size();
                 if self.patterns_size > MAX_PATTERNS_SIZE {
@@ -86,8 +117,7 @@ impl Checker {
             }
             Err(problem) => {
                 self.refused_expressions += 1;
-                let text = expression.as_str().unwrap_or_default().trim();
-                self.add(field::invalid(path, &text.into(), &problem));
+                self.add(field::invalid(path, expression, &problem));
                 None
             }
         }
@@ -98,25 +128,40 @@ impl Checker {
         let conditions = items(conditions);
         if conditions.len() > MAX_CONDITIONS {
             self.add(field::too_many(path, conditions.len(), MAX_CONDITIONS as u64));
-            return;
         }
         let mut names = BTreeSet::new();
         for (index, condition) in conditions.iter().enumerate() {
             let path = field::index(path, index);
             let expression = field::child(&path, "expression");
             if self.required(&expression, &condition["expression"], "") {
-                self.expression(&expression, &condition["expression"], (environment, ResultType::Bool));
+                let text = trimmed(&condition["expression"]);
+                self.expression(&expression, &text, (environment, ResultType::Bool));
             }
             let name_path = field::child(&path, "name");
             if self.required(&name_path, &condition["name"], "") {
                 let name = condition["name"].as_str().unwrap_or_default();
-                if !is_qualified_name(name) {
-                    self.add(field::invalid(&name_path, &condition["name"], QUALIFIED_NAME));
-                }
+                self.name(&name_path, &condition["name"], qualified_name_errors);
                 if !names.insert(name) {
                     self.add(field::duplicate(&name_path, &condition["name"]));
                 }
             }
+        }
+    }
+
+    /// Checks a list of rules that may name objects.
+    pub(super) fn named_rules(&mut self, path: &str, rules: &Value) {
+        for (index, rule) in items(rules).iter().enumerate() {
+            let path = field::index(path, index);
+            let names_path = field::child(&path, "resourceNames");
+            let mut names = BTreeSet::new();
+            for (index, name) in items(&rule["resourceNames"]).iter().enumerate() {
+                let path = field::index(&names_path, index);
+                self.name(&path, name, path_segment_errors);
+                if !names.insert(name.as_str()) {
+                    self.add(field::duplicate(&path, name));
+                }
+            }
+            self.rule(&path, rule);
         }
     }
 
@@ -198,24 +243,9 @@ impl Checker {
     }
 }
 
-const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
-                              with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
-                              validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-
-/// Whether a text is a qualified name, such as `name` or `example.com/name`.
-fn is_qualified_name(text: &str) -> bool {
-    let name = match text.split_once('/') {
-        Some((prefix, _)) if !pilothouse_model::names::is_dns_subdomain(prefix) => return false,
-        Some((_, name)) => name,
-        None => text,
-    };
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let bytes = name.as_bytes();
-    !bytes.is_empty()
-        && bytes.len() <= 63
-        && bytes.iter().all(|byte| is_inner(*byte))
-        && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+/// Returns a text without white space around it. Kubernetes compiles and shows some expressions so.
+pub(super) fn trimmed(text: &Value) -> Value {
+    text.as_str().unwrap_or_default().trim().into()
 }
 
 /// Returns the items of a list; none if it is absent.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::shared::{Checker, items};
 use crate::admission::environment::Environment;
-use crate::schema::field;
+use crate::schema::{field, subdomain_errors};
 
 /// The versions of `AdmissionReview` that this server knows.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -107,26 +107,47 @@ fn validate_url(checker: &mut Checker, path: &str, url: &str) {
 }
 
 fn validate_service(checker: &mut Checker, path: &str, service: &Value) {
-    for name in ["name", "namespace"] {
-        checker.required(&field::child(path, name), &service[name], &format!("service {name} is required"));
+    // Kubernetes passes both texts in the wrong order, so the causes are about the other field.
+    for (field, other) in [("name", "namespace"), ("namespace", "name")] {
+        if service[other].as_str().is_none_or(str::is_empty) {
+            checker.add(field::required(&field::child(path, field), ""));
+        }
     }
     let port = &service["port"];
     if port.as_i64().is_some_and(|port| !(1..=65535).contains(&port)) {
         let detail = "port is not valid: must be between 1 and 65535, inclusive";
         checker.add(field::invalid(&field::child(path, "port"), port, detail));
     }
-    if let Some(url_path) = service["path"].as_str().filter(|path| *path != "/" && !path.is_empty()) {
-        let at = field::child(path, "path");
-        if !url_path.starts_with('/') {
-            checker.add(field::invalid(&at, &service["path"], "must start with a '/'"));
-        } else if url_path.trim_start_matches('/').split('/').any(|segment| !is_dns_subdomain(segment)) {
-            checker.add(field::invalid(
-                &at,
-                &service["path"],
-                "the segments may not be empty and must be DNS subdomains",
-            ));
+    if let Some(url_path) = service["path"].as_str() {
+        for detail in url_path_errors(url_path) {
+            checker.add_with(|| field::invalid(&field::child(path, "path"), &service["path"], &detail));
         }
     }
+}
+
+/// Returns what is wrong with the path of a Service's webhook. One slash may end it.
+fn url_path_errors(path: &str) -> Vec<String> {
+    match path {
+        "" | "/" => return Vec::new(),
+        "//" => return vec!["segment[0] may not be empty".to_owned()],
+        _ => {}
+    }
+    let mut errors = Vec::new();
+    if !path.starts_with('/') {
+        errors.push("must start with a '/'".to_owned());
+    }
+    // As in Kubernetes, the first character is taken for the slash.
+    let mut rest = path.chars();
+    rest.next();
+    let rest = rest.as_str();
+    for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
+        if segment.is_empty() {
+            errors.push(format!("segment[{index}] may not be empty"));
+        } else {
+            errors.extend(subdomain_errors(segment).iter().map(|error| format!("segment[{index}]: {error}")));
+        }
+    }
+    errors
 }
 
 fn validate_review_versions(checker: &mut Checker, path: &str, versions: &Value) {
