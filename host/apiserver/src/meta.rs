@@ -14,6 +14,12 @@ pub(crate) fn metadata_mut(value: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("it was made an object")
 }
 
+/// Returns the name that the refusal of an object by admission shows: its name, or the prefix of a name that is still to be generated.
+pub(crate) fn shown_name(object: &Value) -> &str {
+    let names = [text(object, "name"), text(object, "generateName")];
+    names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
+}
+
 /// Returns a text field of `metadata`, "" if it is absent.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value["metadata"][field].as_str().unwrap_or_default()

@@ -7,7 +7,7 @@ use pilothouse_model::names::{is_dns_label, is_dns_subdomain};
 
 use super::request::WriteRequest;
 use crate::access::{Access, Attributes};
-use crate::user::User;
+use crate::user::{User, account_groups, account_name};
 
 /// The cost of a decision in units, as in Kubernetes.
 const DECISION_COST: u64 = 350_000;
@@ -148,7 +148,10 @@ fn narrowed(
             return refused("Invalid service account namespace");
         }
         ("serviceAccount", AuthorizerValue::Authorizer(_), [namespace, name]) => {
-            AuthorizerValue::Authorizer(Arc::new(User::service_account(namespace, name)))
+            // Kubernetes does not add the group of all authenticated users here.
+            let groups = account_groups(namespace);
+            let user = User { name: account_name(namespace, name), groups, ..User::default() };
+            AuthorizerValue::Authorizer(Arc::new(user))
         }
         ("resource", AuthorizerValue::Group(..), [resource]) if resource.trim().is_empty() => {
             return refused("resource must not be empty");
@@ -175,4 +178,19 @@ fn narrowed(
         _ => return None,
     };
     Some(Ok(to_value(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_account_is_only_in_the_groups_of_service_accounts() {
+        let authorizer = AuthorizerValue::Authorizer(Arc::new(User::admin()));
+        let value = narrowed("serviceAccount", &authorizer, &["n", "robot"]);
+        let Some(Ok(CelValue::Opaque(value))) = value else { panic!("no authorizer") };
+        let Some(AuthorizerValue::Authorizer(user)) = value.downcast_ref() else { panic!("no authorizer") };
+        assert_eq!(user.name, "system:serviceaccount:n:robot");
+        assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:n"]);
+    }
 }

@@ -85,9 +85,7 @@ pub(super) fn name_of<'a>(write: &WriteRequest<'a>, object: Option<&'a Value>) -
     if !write.name.is_empty() {
         return write.name;
     }
-    let Some(object) = object else { return "Unknown" };
-    let names = [meta::text(object, "name"), meta::text(object, "generateName")];
-    names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
+    object.map_or("Unknown", meta::shown_name)
 }
 
 /// Calls a webhook.
@@ -120,6 +118,6 @@ pub(super) async fn call(
     let decision = review::parse(&answer, version, &uid, is_mutating);
     let decision = decision
         .map_err(|problem| CallError::Failed(format!("received invalid webhook response: {problem}")))?;
-    active.warn(&decision.warnings);
+    active.notes.warn(&decision.warnings);
     Ok(decision)
 }

@@ -58,6 +58,10 @@ impl Conditions {
         policy: FailurePolicy,
         budget: &mut u64,
     ) -> ConditionsResult {
+        if self.is_empty() {
+            return ConditionsResult::Match;
+        }
+        let inputs = inputs.of_conditions();
         let mut problems = Vec::new();
         for (text, expression) in &self.0 {
             match inputs.evaluate(expression, budget) {

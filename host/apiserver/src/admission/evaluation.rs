@@ -13,29 +13,65 @@ use super::policy::{PolicyRules, Validation, Variable};
 const MAX_MESSAGE_LENGTH: usize = 5 * 1024;
 
 /// A validation that failed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Failure {
     pub message: String,
     /// The reason of a refusal; "" for `Invalid`.
     pub reason: String,
+    /// The position of the validation; 0 if all of them failed.
+    pub index: usize,
 }
 
-/// Evaluates the match conditions and the validations of a policy. Returns the validations that failed, or could not be evaluated if the
-/// policy is to fail then. `left` is what all policies may still cost for the write.
+/// The result of a policy for one parameter.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// The validations that failed, or could not be evaluated if the policy is to fail then.
+    pub failures: Vec<Failure>,
+    /// The values of audit annotations by their keys, or why they have none if the policy is to fail then.
+    pub annotations: Vec<AnnotationResult>,
+}
+
+/// The key of an audit annotation, with its value or why it has none.
+pub(super) type AnnotationResult = (String, Result<String, String>);
+
+impl Outcome {
+    /// Returns the outcome of a policy that fails as a whole.
+    fn failed(policy: FailurePolicy, message: String) -> Self {
+        let failures = match policy {
+            FailurePolicy::Fail => vec![Failure { message, ..Failure::default() }],
+            FailurePolicy::Ignore => Vec::new(),
+        };
+        Self { failures, annotations: Vec::new() }
+    }
+}
+
+/// Evaluates the match conditions, the validations and the audit annotations of a policy. `left` is what all policies may still cost for the
+/// write.
 pub(super) fn evaluate(
     rules: &PolicyRules,
     policy: FailurePolicy,
     inputs: &mut Inputs<'_>,
     left: &mut u64,
-) -> Vec<Failure> {
+) -> Outcome {
     let conditions =
         within(CONDITIONS_BUDGET, left, |budget| rules.conditions.evaluate(inputs, policy, budget));
     match conditions {
-        ConditionsResult::Match => {
-            within(POLICY_BUDGET, left, |budget| failed_validations(rules, policy, inputs, budget))
-        }
-        ConditionsResult::NoMatch => Vec::new(),
-        ConditionsResult::Error(message) => vec![Failure { message, reason: String::new() }],
+        ConditionsResult::Match => {}
+        ConditionsResult::NoMatch => return Outcome::default(),
+        ConditionsResult::Error(message) => return Outcome::failed(policy, message),
+    }
+    let failures = within(POLICY_BUDGET, left, |budget| failed_validations(rules, policy, inputs, budget));
+    // As in Kubernetes, a policy whose budget is exhausted fails as a whole.
+    let failures = match failures {
+        Ok(failures) => failures,
+        Err(message) => return Outcome::failed(policy, message),
+    };
+    if rules.annotations.is_empty() {
+        return Outcome { failures, annotations: Vec::new() };
+    }
+    match within(POLICY_BUDGET, left, |budget| annotations(rules, policy, inputs, budget)) {
+        Ok(annotations) => Outcome { failures, annotations },
+        Err(message) => Outcome::failed(policy, message),
     }
 }
 
@@ -48,33 +84,68 @@ pub(super) fn within<T>(limit: u64, left: &mut u64, evaluate: impl FnOnce(&mut u
     result
 }
 
+/// Returns the validations that failed.
+///
+/// # Errors
+/// The budget is exhausted.
 fn failed_validations(
     rules: &PolicyRules,
     policy: FailurePolicy,
     inputs: &mut Inputs<'_>,
     budget: &mut u64,
-) -> Vec<Failure> {
+) -> Result<Vec<Failure>, String> {
     let mut evaluation = Evaluation::new(rules, inputs, budget);
     let mut failures = Vec::new();
-    for validation in &rules.validations {
+    for (index, validation) in rules.validations.iter().enumerate() {
         evaluation.provide(&validation.uses);
         match evaluation.value(&validation.expression) {
             Ok(CelValue::Bool(true)) => {}
             Ok(_) => failures.push(Failure {
                 message: evaluation.message(validation),
                 reason: validation.reason.clone().unwrap_or_default(),
+                index,
             }),
+            Err(failure @ expressions::Failure::Budget) => return Err(failure.describe(&validation.text)),
             Err(_) if policy == FailurePolicy::Ignore => {}
             Err(failure) => {
                 let message = failure.describe(&validation.text);
-                failures.push(Failure { message, reason: String::new() });
-                if failure == expressions::Failure::Budget {
-                    break;
-                }
+                failures.push(Failure { message, index, ..Failure::default() });
             }
         }
     }
-    failures
+    Ok(failures)
+}
+
+/// Returns the audit annotations that have a value, or none because of an error.
+///
+/// # Errors
+/// The budget is exhausted.
+fn annotations(
+    rules: &PolicyRules,
+    policy: FailurePolicy,
+    inputs: &mut Inputs<'_>,
+    budget: &mut u64,
+) -> Result<Vec<AnnotationResult>, String> {
+    let mut evaluation = Evaluation::new(rules, inputs, budget);
+    let mut found = Vec::new();
+    for annotation in &rules.annotations {
+        evaluation.provide(&annotation.uses);
+        let value = match evaluation.value(&annotation.expression) {
+            Ok(CelValue::String(text)) if text.trim().is_empty() => continue,
+            Ok(CelValue::String(text)) => Ok(text.trim().to_owned()),
+            Ok(CelValue::Null) => continue,
+            Ok(other) => Err(format!(
+                "valueExpression '{}' resulted in unsupported return type: {}. Return type must be either string or null.",
+                annotation.text,
+                other.type_of()
+            )),
+            Err(failure @ expressions::Failure::Budget) => return Err(failure.describe(&annotation.text)),
+            Err(_) if policy == FailurePolicy::Ignore => continue,
+            Err(failure) => Err(failure.describe(&annotation.text)),
+        };
+        found.push((annotation.key.clone(), value));
+    }
+    Ok(found)
 }
 
 /// The evaluation of one policy. A variable is evaluated when the first expression uses it.
@@ -195,8 +266,8 @@ mod tests {
         inputs.set("params", CelValue::Null);
         inputs.set("namespaceObject", CelValue::Null);
         let mut budget = POLICY_BUDGET;
-        let failures = evaluate(rules, policy.failure_policy, &mut inputs, &mut budget);
-        failures.into_iter().map(|failure| failure.message).collect()
+        let outcome = evaluate(rules, policy.failure_policy, &mut inputs, &mut budget);
+        outcome.failures.into_iter().map(|failure| failure.message).collect()
     }
 
     #[test]
@@ -260,6 +331,29 @@ mod tests {
     }
 
     #[test]
+    fn audit_annotations_have_values_or_errors() {
+        let annotation = |key: &str, expression: &str| json!({"key": key, "valueExpression": expression});
+        let outcome = |failure_policy: &str| {
+            let policy = Policy::parse(&json!({"metadata": {"name": "p"}, "spec": {
+                "failurePolicy": failure_policy,
+                "variables": [{"name": "n", "expression": "object.n"}],
+                "auditAnnotations": [
+                    annotation("text", "' ' + string(variables.n) + ' '"), annotation("none", "null"),
+                    annotation("empty", "' '"), annotation("broken", "string(object.x)"),
+                ],
+            }}));
+            let rules = policy.rules.as_ref().expect("valid rules");
+            let mut inputs = Inputs::new(Some(&json!({"n": 7})), None, json!({}));
+            let mut budget = POLICY_BUDGET;
+            evaluate(rules, policy.failure_policy, &mut inputs, &mut budget).annotations
+        };
+        let text = ("text".to_owned(), Ok("7".to_owned()));
+        let problem = "expression 'string(object.x)' resulted in error: no such key: x".to_owned();
+        assert_eq!(outcome("Fail"), [text.clone(), ("broken".to_owned(), Err(problem))]);
+        assert_eq!(outcome("Ignore"), [text]);
+    }
+
+    #[test]
     fn exhausted_budget_ends_the_evaluation() {
         let policy = json!({"metadata": {"name": "p"}, "spec": {
             "validations": [{"expression": "object.n == 1"}, {"expression": "object.n == 2"}],
@@ -267,7 +361,7 @@ mod tests {
         let policy = Policy::parse(&policy);
         let rules = policy.rules.as_ref().expect("valid rules");
         let mut inputs = Inputs::new(Some(&json!({"n": 1})), None, json!({}));
-        let failures = evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut 1);
+        let failures = evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut 1).failures;
         assert_eq!(failures.len(), 1, "{failures:?}");
         assert!(failures[0].message.contains("running out of cost budget"), "{failures:?}");
     }
@@ -282,9 +376,9 @@ mod tests {
         let rules = policy.rules.as_ref().expect("valid rules");
         let mut inputs = Inputs::new(Some(&json!({"n": 1})), None, json!({}));
         let mut left = POLICY_BUDGET;
-        assert!(evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut left).is_empty());
+        assert_eq!(evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut left), Outcome::default());
         assert!(left < POLICY_BUDGET);
-        let failures = evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut 1);
+        let failures = evaluate(rules, FailurePolicy::Fail, &mut inputs, &mut 1).failures;
         assert!(failures[0].message.contains("running out of cost budget"), "{failures:?}");
     }
 

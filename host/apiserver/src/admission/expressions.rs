@@ -107,6 +107,19 @@ impl<'a> Inputs<'a> {
         Self { access: Some(access), ..self }
     }
 
+    /// Returns the variables as match conditions see them: without the namespace, and with the resource of the request, whatever a rule named.
+    pub(super) fn of_conditions(&self) -> Self {
+        let mut inputs = Self { values: self.values.clone(), access: self.access };
+        inputs.set("namespaceObject", CelValue::Null);
+        let request = self.values.iter().find(|(name, _)| *name == "request");
+        if let Some((_, CelValue::Map(request))) = request
+            && let Some(resource) = request.map.get(&Key::String(Arc::new("requestResource".to_owned())))
+        {
+            inputs.set("request", CelValue::Map(with_entry(request.clone(), "resource", resource.clone())));
+        }
+        inputs
+    }
+
     /// Sets a variable.
     pub(super) fn set(&mut self, name: &'static str, value: CelValue) {
         self.values.retain(|(known, _)| *known != name);
@@ -124,11 +137,9 @@ impl<'a> Inputs<'a> {
         *budget -= limit - metered.left();
         result.map_err(|error| match error {
             EvaluationError::Cost if limit < COST_LIMIT => Failure::Budget,
-            EvaluationError::Cost => Failure::Error(
-                "operation cancelled: actual cost limit exceeded: no further validation rules will be run due to \
-                 call cost exceeds limit"
-                    .to_owned(),
-            ),
+            EvaluationError::Cost => {
+                Failure::Error("operation cancelled: actual cost limit exceeded".to_owned())
+            }
             other => Failure::Error(other.cel_message().unwrap_or_else(|| other.to_string())),
         })
     }
@@ -193,6 +204,18 @@ mod tests {
     }
 
     #[test]
+    fn match_conditions_see_the_resource_of_the_request_and_no_namespace() {
+        let request = json!({"resource": {"version": "v1"}, "requestResource": {"version": "v2"}});
+        let mut inputs = Inputs::new(None, None, request);
+        inputs.set("namespaceObject", CelValue::from("n"));
+        let text = "namespaceObject == null && request.resource.version == 'v2'";
+        let expression = Expression::compile(text).expect("valid");
+        let mut budget = CONDITIONS_BUDGET;
+        assert_eq!(inputs.of_conditions().evaluate(&expression, &mut budget), Ok(CelValue::Bool(true)));
+        assert_eq!(inputs.evaluate(&expression, &mut budget), Ok(CelValue::Bool(false)));
+    }
+
+    #[test]
     fn evaluations_share_a_budget() {
         let inputs = Inputs::new(Some(&json!({"a": 1})), None, json!({}));
         let expression = Expression::compile("object.a == 1 && oldObject == null").expect("valid");
@@ -200,6 +223,12 @@ mod tests {
         assert_eq!(inputs.evaluate(&expression, &mut budget), Ok(CelValue::Bool(true)));
         assert!(budget < CONDITIONS_BUDGET);
         assert_eq!(inputs.evaluate(&expression, &mut 1), Err(Failure::Budget));
+        let costly = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(b, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(c, \
+                      [1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(e, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, \
+                      true))))))";
+        let costly = Expression::compile(costly).expect("valid");
+        let problem = "operation cancelled: actual cost limit exceeded".to_owned();
+        assert_eq!(inputs.evaluate(&costly, &mut budget), Err(Failure::Error(problem)));
         let missing = Expression::compile("object.b == 1").expect("valid");
         let failure = inputs.evaluate(&missing, &mut budget).expect_err("no member");
         assert_eq!(

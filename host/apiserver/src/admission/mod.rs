@@ -7,9 +7,11 @@
 //! - `chain`: the order of mutating admission, to which the caller adds the built-in plugins.
 //! - `webhook`, `review`, `call`, `mutating`, `validating`: webhooks.
 //! - `policy`, `params`, `policies`, `evaluation`: ValidatingAdmissionPolicies. `mutating_policies`, `mutation`: MutatingAdmissionPolicies.
+//! - `notes`: warnings and audit annotations. `audit`: those of policies.
 //! - `environment`, `expressions`, `authorizer`: what CEL expressions can refer to, and their evaluation.
 //! - `validation`: the validation of the configurations themselves.
 
+mod audit;
 mod authorizer;
 mod cache;
 mod call;
@@ -22,6 +24,7 @@ mod expressions;
 mod mutating;
 mod mutating_policies;
 mod mutation;
+mod notes;
 mod params;
 mod policies;
 mod policy;
@@ -35,13 +38,13 @@ mod webhook;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use cache::GROUP;
 use cache::{Cache, Configuration};
 pub(crate) use chain::{BuiltIn, NoBuiltIn};
+pub(crate) use notes::{AuditAnnotations, Notes};
 pub(crate) use request::{Objects, Operation, WriteRequest};
 
 use crate::access::Access;
@@ -53,10 +56,6 @@ use crate::webhooks::WebhookClient;
 
 /// The time that admission may take for one write, the same as kube-apiserver's limit of a mutating request.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
-/// The bytes of warnings that one write may have, with [`WARNING_OVERHEAD`] for each.
-const MAX_WARNINGS: usize = 16 << 10;
-/// The bytes of a warning's header besides its text.
-const WARNING_OVERHEAD: usize = 20;
 
 /// The admission of a server.
 pub(crate) struct AdmissionControl {
@@ -92,15 +91,17 @@ impl AdmissionControl {
             options,
             deadline: Instant::now() + WRITE_TIMEOUT,
             skips_webhooks: !self.client.is_enabled(),
-            warnings: Mutex::default(),
+            notes: Notes::default(),
         });
-        Admission { active }
+        Admission { active, notes: Notes::default() }
     }
 }
 
 /// The admission of one request.
 pub(crate) struct Admission<'a> {
     active: Option<Active<'a>>,
+    /// Those of the built-in plugins while nothing is configured.
+    notes: Notes,
 }
 
 /// The admission of one request while something is configured.
@@ -113,13 +114,18 @@ struct Active<'a> {
     options: Value,
     deadline: Instant,
     skips_webhooks: bool,
-    warnings: Mutex<Vec<String>>,
+    notes: Notes,
 }
 
 impl Admission<'_> {
     /// Returns the admission that allows everything.
     pub(crate) fn bypassed() -> Admission<'static> {
-        Admission { active: None }
+        Admission { active: None, notes: Notes::default() }
+    }
+
+    /// Returns what was recorded so far.
+    pub(crate) fn notes(&self) -> &Notes {
+        self.active.as_ref().map_or(&self.notes, |active| &active.notes)
     }
 
     /// Leaves the decision to policies, which need not be waited for.
@@ -178,7 +184,12 @@ impl Admission<'_> {
 
     /// Takes the warnings so far.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        self.active.as_ref().map(|active| std::mem::take(&mut *active.warnings.lock())).unwrap_or_default()
+        self.notes().take_warnings()
+    }
+
+    /// Takes the annotations of the audit event so far.
+    pub(crate) fn take_annotations(&self) -> AuditAnnotations {
+        self.notes().take_annotations()
     }
 }
 
@@ -186,24 +197,6 @@ impl Active<'_> {
     /// Whether webhooks are called for a write. Their own configurations are exempt, so that a broken webhook can be removed.
     fn calls_webhooks(&self, write: &WriteRequest<'_>) -> bool {
         !self.skips_webhooks && write.endpoint.group != GROUP
-    }
-
-    /// Adds warnings, as long as they are short together.
-    fn warn(&self, texts: &[String]) {
-        add_warnings(&mut self.warnings.lock(), texts);
-    }
-}
-
-/// Adds the warnings that are not empty, up to [`MAX_WARNINGS`]. A webhook may return millions of short ones, and each takes a header.
-fn add_warnings(warnings: &mut Vec<String>, texts: &[String]) {
-    let bytes_of = |text: &String| text.len() + WARNING_OVERHEAD;
-    let mut size: usize = warnings.iter().map(bytes_of).sum();
-    for text in texts.iter().filter(|text| !text.is_empty()) {
-        size += bytes_of(text);
-        if size > MAX_WARNINGS {
-            return;
-        }
-        warnings.push(text.clone());
     }
 }
 
@@ -215,20 +208,4 @@ fn is_policy(endpoint: &Endpoint) -> bool {
 fn timed_out() -> Status {
     let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
     Status::with_code(504, message, 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn number_of_warnings_is_bounded_however_short_they_are() {
-        let mut warnings = Vec::new();
-        add_warnings(&mut warnings, &vec![String::new(); 100_000]);
-        assert!(warnings.is_empty(), "empty warnings are left out");
-        for _ in 0..2 {
-            add_warnings(&mut warnings, &vec!["w".to_owned(); 100_000]);
-        }
-        assert_eq!(warnings.len(), MAX_WARNINGS / (1 + WARNING_OVERHEAD));
-    }
 }

@@ -30,6 +30,21 @@ impl Param<'_> {
     }
 }
 
+/// Errors if the kind of the parameters is not served.
+pub(super) fn check_kind(rules: &PolicyRules, registry: &Registry) -> Result<(), String> {
+    match &rules.param_kind {
+        Some((api_version, kind)) if registry.by_kind(api_version, kind).is_none() => {
+            Err(unknown_kind(api_version, kind))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unknown_kind(api_version: &str, kind: &str) -> String {
+    let core = if api_version.contains('/') { "" } else { "/" };
+    format!("failed to find resource referenced by paramKind: '{core}{api_version}, Kind={kind}'")
+}
+
 /// Returns the parameters to evaluate the policy with, one after the other. `None` stands for a policy without parameters.
 ///
 /// # Errors
@@ -45,9 +60,7 @@ pub(super) fn collect<'r>(
     if reference.is_null() {
         return Ok(vec![None]);
     }
-    let endpoint = registry
-        .by_kind(api_version, kind)
-        .ok_or_else(|| format!("paramKind kind `{api_version}, Kind={kind}` not known"))?;
+    let endpoint = registry.by_kind(api_version, kind).ok_or_else(|| unknown_kind(api_version, kind))?;
     let text = |name: &str| reference[name].as_str().unwrap_or_default();
     let namespace = match (endpoint.resource.namespaced, text("namespace")) {
         (true, "") if namespace.is_empty() => {

@@ -4,6 +4,7 @@ use pilothouse_cel::{Value as CelValue, from_json};
 use serde_json::Value;
 
 use super::Active;
+use super::audit::{self, AnnotationValues};
 use super::cache::BoundPolicy;
 use super::call::name_of;
 use super::conditions::FailurePolicy;
@@ -77,6 +78,7 @@ impl<'a> Check<'a> {
         let new = version.convert(self.write, self.objects.new).await?;
         let old = version.convert(self.write, self.objects.old).await?;
         let mut inputs = self.inputs(&version, new.as_ref(), old.as_ref());
+        let mut annotations = AnnotationValues::default();
         for (binding, params) in with_params {
             let params = match params {
                 Ok(params) => params,
@@ -88,12 +90,24 @@ impl<'a> Check<'a> {
             for param in params {
                 let value = param.map_or(Value::Null, |param| param.value());
                 inputs.set("params", from_json(value));
-                for failure in evaluate(rules, policy.failure_policy, &mut inputs, left) {
+                let outcome = evaluate(rules, policy.failure_policy, &mut inputs, left);
+                for failure in outcome.failures {
                     let found = self.act(policy, binding, failure);
                     *denial = denial.take().or(found);
                 }
+                for (key, value) in outcome.annotations {
+                    match value {
+                        Ok(value) => annotations.add(key, value),
+                        // As in Kubernetes, this does not depend on the actions of the binding.
+                        Err(problem) => {
+                            let text = denial_text(policy, Some(binding), &problem);
+                            *denial = denial.take().or(Some((text, String::new())));
+                        }
+                    }
+                }
             }
         }
+        annotations.publish(&policy.name, &self.active.notes);
         Ok(())
     }
 
@@ -105,7 +119,9 @@ impl<'a> Check<'a> {
         let rules = policy.rules.as_ref().map_err(Clone::clone)?;
         let (registry, namespaces) = (&self.active.registry, &self.active.control.namespaces);
         let matched = rules.criteria.matches(self.write, self.objects, registry, namespaces);
-        matched.map(|version| version.map(|version| (rules, version))).map_err(|status| status.message)
+        let Some(version) = matched.map_err(|status| status.message)? else { return Ok(None) };
+        params::check_kind(rules, registry)?;
+        Ok(Some((rules, version)))
     }
 
     /// Returns the parameters to evaluate the policy with; none if the binding is not for the write.
@@ -159,20 +175,15 @@ impl<'a> Check<'a> {
 
     /// Does what the binding demands for a failed validation. Returns the denial, if it demands that.
     fn act(&self, policy: &Policy, binding: &Binding, failure: Failure) -> Option<Denial> {
-        let Failure { message, reason } = failure;
+        let Failure { message, reason, index } = failure;
         if binding.actions.contains(&Action::Warn) {
-            self.active.warn(&[format!(
+            self.active.notes.warn(&[format!(
                 "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
                 policy.name, binding.name
             )]);
         }
         if binding.actions.contains(&Action::Audit) {
-            tracing::info!(
-                policy = policy.name,
-                binding = binding.name,
-                problem = message,
-                "a validation failed whose binding asks for an audit annotation"
-            );
+            audit::record_failure(&self.active.notes, binding, index, &message);
         }
         let is_denied = binding.actions.contains(&Action::Deny);
         is_denied.then(|| (denial_text(policy, Some(binding), &message), reason))

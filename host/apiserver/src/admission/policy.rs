@@ -24,6 +24,7 @@ pub(super) struct PolicyRules {
     pub conditions: Conditions,
     pub variables: Vec<Variable>,
     pub validations: Vec<Validation>,
+    pub annotations: Vec<AuditAnnotation>,
     pub mutations: Vec<Mutation>,
     /// Whether the policy is evaluated again after a later change of the object.
     pub is_reinvoked: bool,
@@ -46,6 +47,15 @@ pub(super) struct Validation {
     pub message_expression: Option<Expression>,
     pub reason: Option<String>,
     /// The positions of the variables that its expressions use.
+    pub uses: Vec<usize>,
+}
+
+/// An annotation that a policy adds to the audit event.
+pub(super) struct AuditAnnotation {
+    pub key: String,
+    pub text: String,
+    pub expression: Expression,
+    /// The positions of the variables that its expression uses.
     pub uses: Vec<usize>,
 }
 
@@ -85,6 +95,17 @@ pub(super) enum Action {
     Audit,
 }
 
+impl Action {
+    /// Returns the name in `validationActions`.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Deny => "Deny",
+            Self::Warn => "Warn",
+            Self::Audit => "Audit",
+        }
+    }
+}
+
 impl Policy {
     /// Compiles a policy, which was validated when it was written.
     pub(super) fn parse(policy: &Value) -> Self {
@@ -115,7 +136,7 @@ impl PolicyRules {
             let (expression, _) = environment.compile(&source, ResultType::Bool)?;
             let optional = |name: &str| validation[name].as_str().filter(|text| !text.is_empty());
             let message_expression = optional("messageExpression")
-                .map(|text| environment.compile(text, ResultType::Text))
+                .map(|text| environment.without_authorizer().compile(text, ResultType::Text))
                 .transpose()?
                 .map(|(expression, _)| expression);
             let mut expressions = vec![&expression];
@@ -135,12 +156,30 @@ impl PolicyRules {
             criteria: Criteria::of_policy(&spec["matchConstraints"])?,
             param_kind: param_kind.map(|kind| (text(&kind["apiVersion"]), text(&kind["kind"]))),
             conditions: Conditions::parse(&spec["matchConditions"], &conditions)?,
+            annotations: parse_annotations(spec, &environment, &variables)?,
             mutations: parse_mutations(spec, &environment, &variables)?,
             is_reinvoked: spec["reinvocationPolicy"] == "IfNeeded",
             variables,
             validations,
         })
     }
+}
+
+/// Compiles the audit annotations of a policy.
+fn parse_annotations(
+    spec: &Value,
+    environment: &Environment,
+    variables: &[Variable],
+) -> Result<Vec<AuditAnnotation>, String> {
+    let annotations = spec["auditAnnotations"].as_array().into_iter().flatten();
+    let annotations = annotations.map(|annotation| {
+        let text = annotation["valueExpression"].as_str().unwrap_or_default().to_owned();
+        let (expression, _) = environment.compile(&text, ResultType::Annotation)?;
+        let uses = used_variables(&[&expression], variables);
+        let key = annotation["key"].as_str().unwrap_or_default().to_owned();
+        Ok(AuditAnnotation { key, text, expression, uses })
+    });
+    annotations.collect()
 }
 
 /// Compiles the mutations of a policy.

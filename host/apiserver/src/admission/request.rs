@@ -58,13 +58,9 @@ pub(crate) struct Objects<'a> {
 }
 
 impl<'a> WriteRequest<'a> {
-    /// Returns the namespace as Kubernetes sees it: for a namespace that exists, its own name.
+    /// Returns the namespace as Kubernetes sees it: for a namespace, its own name.
     pub(crate) fn request_namespace(&self) -> &'a str {
-        if self.endpoint.is_core("namespaces") && self.operation != Operation::Create {
-            self.name
-        } else {
-            self.namespace
-        }
+        if self.endpoint.is_core("namespaces") { self.name } else { self.namespace }
     }
 
     /// Whether the objects of the subresource are of another kind than the resource, whatever its version.
@@ -157,4 +153,31 @@ fn resource_of(endpoint: &Endpoint) -> Value {
     json!({
         "group": endpoint.group, "version": endpoint.version, "resource": endpoint.resource.names.plural,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{HistoryLimits, Storage};
+
+    #[test]
+    fn namespace_of_a_new_namespace_is_its_name() {
+        let storage = Storage::new(HistoryLimits { events: 10, bytes: 1 << 20 }, 1);
+        let registry = Registry::built_in(&storage);
+        let user = User::service_account("a", "b");
+        let request = |plural: &str, namespace: &str| {
+            let write = WriteRequest {
+                operation: Operation::Create,
+                endpoint: registry.endpoint("", "v1", plural).expect("built in"),
+                subresource: "",
+                namespace,
+                name: "new",
+                dry_run: false,
+            };
+            write.to_value(write.endpoint, &user, &Value::Null)
+        };
+        assert_eq!(request("namespaces", "")["namespace"], "new");
+        assert_eq!(request("configmaps", "n")["namespace"], "n");
+        assert_eq!(request("nodes", "").get("namespace"), None);
+    }
 }

@@ -4,8 +4,10 @@
 use serde_json::Value;
 
 use super::update::UpdateTarget;
-use super::{admit, claims, create, default_classes, defaults, limit_ranges, pod_security, runtime_class};
-use crate::admission::{BuiltIn, WriteRequest};
+use super::{
+    admit, claims, create, default_classes, defaults, limit_ranges, pod_security, runtime_class,
+};
+use crate::admission::{BuiltIn, Notes, WriteRequest};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::field;
@@ -63,7 +65,7 @@ pub(super) fn may_change_creation(endpoint: &Endpoint) -> bool {
     core.iter().any(|plural| endpoint.is_core(plural)) || default_classes::is_ingress(endpoint)
 }
 
-/// Asks the validating plugins about a new object. Returns warnings.
+/// Asks the validating plugins about a new object. Records warnings and audit annotations.
 ///
 /// # Errors
 /// 403 by the first plugin that refuses the object.
@@ -71,20 +73,21 @@ pub(super) fn validate_creation(
     state: &State,
     write: &WriteRequest<'_>,
     object: &Value,
-) -> Result<Vec<String>, Status> {
+    notes: &Notes,
+) -> Result<(), Status> {
     let endpoint = write.endpoint;
     limit_ranges::check(state, endpoint, object)?;
-    let warnings = pod_security::validate(state, write, object, None)?;
+    pod_security::validate(state, write, object, None, notes)?;
     defaults::check_priority_class(state, endpoint, object)?;
     if endpoint.is_core("pods") {
         runtime_class::check(state, &object["spec"]).map_err(|problem| {
             Status::forbidden(endpoint.resource_ref(), meta::text(object, "name"), &problem)
         })?;
     }
-    Ok(warnings)
+    Ok(())
 }
 
-/// Asks the validating plugins about an update. Returns warnings.
+/// Asks the validating plugins about an update. Records warnings and audit annotations.
 ///
 /// # Errors
 /// 403 by the first plugin that refuses the update.
@@ -93,16 +96,16 @@ pub(super) fn validate_update(
     write: &WriteRequest<'_>,
     target: UpdateTarget,
     (old, new): (&Value, &Value),
-) -> Result<Vec<String>, Status> {
+    notes: &Notes,
+) -> Result<(), Status> {
     let endpoint = write.endpoint;
     let is_deleted = !meta::text(old, "deletionTimestamp").is_empty();
     if target == UpdateTarget::Resize && !is_deleted {
         limit_ranges::check(state, endpoint, new)?;
     }
-    let warnings = pod_security::validate(state, write, new, Some(old))?;
+    pod_security::validate(state, write, new, Some(old), notes)?;
     if target == UpdateTarget::Object {
         defaults::check_priority_class(state, endpoint, new)?;
     }
-    claims::check_update(state, endpoint, target, (old, new))?;
-    Ok(warnings)
+    claims::check_update(state, endpoint, target, (old, new))
 }

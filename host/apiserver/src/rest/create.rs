@@ -123,43 +123,54 @@ async fn create_decoded(
         }
         let mut warnings =
             admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
-        state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
-        let change = (None, &value);
-        certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;
-        let name = meta::text(&value, "name").to_owned();
-        let write = write_request(endpoint, namespace, &name, options);
-        let security = built_in::validate_creation(state, &write, &value)?;
-        if admission.is_active() {
-            admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
-        }
-        let charge = quota::charge(state, &write, &value, None)?;
-        let stored = match endpoint.to_storage(value).await {
-            Ok(value) => store(state, endpoint, namespace, (value, &version), options.dry_run),
-            Err(status) => Err(status),
-        };
-        if stored.is_err() {
-            charge.take_back(state);
-        }
+        warnings.extend(kind_warnings::on_write(endpoint, &value));
+        warnings.extend(kind_warnings::on_create(endpoint, &value));
+        warnings.extend(kind_warnings::on_new_finalizers(endpoint, &value, None));
+        warnings.extend(duplicate_owners.clone());
+        let stored = store_checked(state, endpoint, namespace, (value, &version), options, admission).await;
         match stored {
             Err(status)
                 if status.reason == "AlreadyExists"
                     && requested.is_empty()
                     && attempt < MAX_NAME_ATTEMPTS => {}
-            Err(status) => return Err(status),
+            Err(status) => return Err(status.with_warnings(warnings)),
             Ok(object) => {
-                crd_sync::after_write(state, endpoint, &name, options.dry_run);
-                let stored = object.value();
-                warnings.extend(kind_warnings::on_write(endpoint, &stored));
-                warnings.extend(kind_warnings::on_create(endpoint, &stored));
-                warnings.extend(kind_warnings::on_new_finalizers(endpoint, &stored, None));
-                warnings.extend(duplicate_owners);
-                warnings.extend(security);
+                crd_sync::after_write(state, endpoint, &object.name, options.dry_run);
                 warnings.extend(admission.take_warnings());
                 return Ok(WriteResult { object, created: true, warnings });
             }
         }
     }
     unreachable!("the last attempt returns; {about:?}")
+}
+
+/// Stores a new object unless what validates it after its schema refuses it.
+async fn store_checked(
+    state: &State,
+    endpoint: &Endpoint,
+    namespace: Option<&str>,
+    (value, version): (Value, &str),
+    options: &WriteOptions,
+    admission: &Admission<'_>,
+) -> Result<Arc<StoredObject>, Status> {
+    state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
+    let change = (None, &value);
+    certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;
+    let name = meta::text(&value, "name").to_owned();
+    let write = write_request(endpoint, namespace, &name, options);
+    built_in::validate_creation(state, &write, &value, admission.notes())?;
+    if admission.is_active() {
+        admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
+    }
+    let charge = quota::charge(state, &write, &value, None)?;
+    let stored = match endpoint.to_storage(value).await {
+        Ok(value) => store(state, endpoint, namespace, (value, version), options.dry_run),
+        Err(status) => Err(status),
+    };
+    if stored.is_err() {
+        charge.take_back(state);
+    }
+    stored
 }
 
 fn write_request<'a>(
@@ -190,7 +201,7 @@ async fn mutate(
     if let Some(namespace) = namespace {
         // The first plugin of kube-apiserver is that for the namespace.
         let found = state.namespaces.get("", namespace);
-        check_namespace(state, endpoint, found.as_ref(), namespace, meta::text(value, "name"))?;
+        check_namespace(state, endpoint, found.as_ref(), namespace, meta::shown_name(value))?;
     }
     if !admission.is_active() && !built_in::may_change_creation(endpoint) {
         return Ok(None);

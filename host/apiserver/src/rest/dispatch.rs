@@ -97,11 +97,16 @@ pub(crate) async fn resource(
     };
     // Those of a write that succeeded are in its response already.
     let warnings = call.admission.take_warnings();
+    let annotations = call.admission.take_annotations();
     let deprecation = call.endpoint.deprecation.as_ref();
-    if warnings.is_empty() && deprecation.is_none() {
+    if warnings.is_empty() && annotations.is_empty() && deprecation.is_none() {
         return answer;
     }
     let mut answer = answer.unwrap_or_else(|status| respond::failure(&status));
+    if !annotations.is_empty() {
+        // For the audit log.
+        answer.extensions_mut().insert(annotations);
+    }
     respond::add_warnings(&mut answer, &warnings);
     if let Some(deprecation) = deprecation {
         respond::add_first_warning(&mut answer, deprecation);

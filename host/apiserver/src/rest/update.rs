@@ -160,7 +160,9 @@ pub(crate) async fn update_admitted(
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
         let states = (Some(&old), &new);
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
-        warnings.extend(built_in::validate_update(state, &write, target, (&old, &new))?);
+        let refused =
+            |status: Status| status.with_warnings(warnings_of_update(endpoint, &old, &new, &warnings));
+        built_in::validate_update(state, &write, target, (&old, &new), admission.notes()).map_err(refused)?;
         if let (UpdateTarget::Scale, false, Some(paths)) = (target, applied, &endpoint.scale) {
             let now = state.now();
             let writer = admit::writer(endpoint, options, write.subresource, &now);
@@ -174,16 +176,20 @@ pub(crate) async fn update_admitted(
             finish_scale(&mut new, &paths.spec_replicas);
         }
         if admission.is_active() {
-            validate(&write, target, &old, &new, admission).await?;
+            let validated = validate(&write, target, &old, &new, admission).await;
+            validated.map_err(|status| {
+                status.with_warnings(warnings_of_update(endpoint, &old, &new, &warnings))
+            })?;
         }
         // As in Kubernetes, an update without a change writes an object whose stored form is outdated.
         if is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
-        warnings.extend(kind_warnings::on_write(endpoint, &new));
-        warnings.extend(kind_warnings::on_new_finalizers(endpoint, &new, Some(&old)));
-        match store_charged(state, &write, &current, (&old, new)).await? {
+        let mut warnings = warnings_of_update(endpoint, &old, &new, &warnings);
+        let stored = store_charged(state, &write, &current, (&old, new)).await;
+        let stored = stored.map_err(|status| status.with_warnings(warnings.clone()));
+        match stored? {
             Ok(object) => {
                 crd_sync::after_write(state, endpoint, name, options.dry_run);
                 warnings.extend(admission.take_warnings());
@@ -195,6 +201,14 @@ pub(crate) async fn update_admitted(
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// Returns the warnings about a valid update, after those about its decoding.
+fn warnings_of_update(endpoint: &Endpoint, old: &Value, new: &Value, decoding: &[String]) -> Vec<String> {
+    let mut warnings = decoding.to_vec();
+    warnings.extend(kind_warnings::on_write(endpoint, new));
+    warnings.extend(kind_warnings::on_new_finalizers(endpoint, new, Some(old)));
+    warnings
 }
 
 /// Removes the times of the managers of `/scale`. As in kube-apiserver, their entries have none.

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::access::{Attributes, ReviewStatus};
+use crate::admission::AuditAnnotations;
 use crate::identifiers::Identifiers;
 use crate::request::{ObjectPath, Request, Target, Verb};
 use crate::state::State;
@@ -107,6 +108,15 @@ impl AuditLog {
 
 /// The event of a request that was not answered yet.
 pub(super) struct AuditEvent(Value);
+
+impl AuditEvent {
+    /// Adds annotations.
+    pub(super) fn annotate(&mut self, annotations: AuditAnnotations) {
+        for (key, value) in annotations {
+            self.0["annotations"][key] = value.into();
+        }
+    }
+}
 
 fn object_path(request: &Request) -> Option<&ObjectPath> {
     match &request.target {

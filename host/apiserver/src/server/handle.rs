@@ -10,6 +10,7 @@ use super::faults::{self, AfterFault};
 use super::health;
 use super::inner::ServerInner;
 use crate::access::Attributes;
+use crate::admission::AuditAnnotations;
 use crate::discovery;
 use crate::openapi;
 use crate::registry::{Endpoint, Registry};
@@ -27,11 +28,13 @@ pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
         Target::Object(path) => resource(server, path, request).await,
         _ => non_resource(server, request).await,
     };
-    let answer = answer.unwrap_or_else(|status| respond::failure(&status));
+    let mut answer = answer.unwrap_or_else(|status| respond::failure(&status));
+    let annotations: Option<AuditAnnotations> = answer.extensions_mut().remove();
     let encoding = encoding(server, request);
     let answer = respond::encoding::from_json(answer, encoding).await;
     let answer = answer.unwrap_or_else(|status| respond::failure(&status));
-    if let Some((audit, event)) = event {
+    if let Some((audit, mut event)) = event {
+        event.annotate(annotations.unwrap_or_default());
         audit.append(event, answer.status(), server.state.clock.now());
     }
     answer

@@ -2,6 +2,7 @@
 
 #[path = "../api/mod.rs"]
 mod api;
+mod audit;
 mod conversion;
 mod mutating_policies;
 mod policies;

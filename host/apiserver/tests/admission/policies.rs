@@ -96,6 +96,38 @@ async fn parameters_come_from_the_object_that_the_binding_names() {
 }
 
 #[tokio::test]
+async fn unknown_kind_of_parameters_is_a_problem_of_the_policy() {
+    let api = Api::new();
+    let kind = |api_version: &str| json!({"paramKind": {"apiVersion": api_version, "kind": "Limit"}});
+    create_policy(&api, &json!([{"expression": "true"}]), &kind("example.com/v1")).await;
+    // Neither a `paramRef` nor a matching namespace is needed.
+    let resources = json!({"namespaceSelector": {"matchLabels": {"team": "a"}}});
+    bind(&api, "b", &json!({"matchResources": resources})).await;
+    let refused = async || {
+        let refused = api.post(&core("configmaps"), &config_map("a", &json!({}))).await.fails(422, "Invalid");
+        refused["details"]["causes"][0]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let problem = "ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource \
+                   referenced by paramKind: ";
+    assert_eq!(refused().await, format!("{problem}'example.com/v1, Kind=Limit'"));
+    api.merge(&format!("{POLICIES}/p"), &json!({"spec": kind("v1")})).await.ok();
+    assert_eq!(refused().await, format!("{problem}'/v1, Kind=Limit'"));
+}
+
+#[tokio::test]
+async fn policy_is_not_replaced_without_its_resource_version() {
+    let api = Api::new();
+    create_policy(&api, &json!([{"expression": "true"}]), &json!({})).await;
+    let path = format!("{POLICIES}/p");
+    let mut policy = api.get(&path).await.ok();
+    policy["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+    let refused = api.put(&path, &policy).await.fails(422, "Invalid");
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!(cause["field"], "metadata.resourceVersion");
+    assert_eq!(cause["message"], "Invalid value: 0: must be specified for an update");
+}
+
+#[tokio::test]
 async fn binding_limits_the_policy_to_its_namespaces() {
     let api = Api::new();
     create_policy(&api, &json!([{"expression": "false"}]), &json!({})).await;

@@ -31,6 +31,7 @@ pub(super) struct LevelVersion {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Policy {
     pub enforce: LevelVersion,
+    pub audit: LevelVersion,
     pub warn: LevelVersion,
 }
 
@@ -64,7 +65,7 @@ impl fmt::Display for LevelVersion {
 
 impl Policy {
     /// Reads the labels of a namespace by their names. Also returns what is invalid in them; an invalid level to enforce is the
-    /// strictest one, one to warn about the least strict one, an invalid version the latest.
+    /// strictest one, one to audit or to warn about the least strict one, an invalid version the latest.
     pub(super) fn of(label_of: impl Fn(&str) -> Option<String>) -> (Self, Vec<Cause>) {
         let mut causes = Vec::new();
         let mut read = |mode: &str| {
@@ -87,12 +88,12 @@ impl Policy {
             found
         };
         let enforce = read("enforce");
-        // Audit annotations are not written, but the labels are checked.
-        read("audit");
-        let mut warn = read("warn");
+        let (mut audit, mut warn) = (read("audit"), read("warn"));
         let is_given = |name: &str| label_of(&format!("{PREFIX}{name}")).is_some();
-        if label_of(&format!("{PREFIX}warn")).is_some_and(|level| parse_level(&level).is_none()) {
-            warn.level = Level::Privileged;
+        for (mode, found) in [("audit", &mut audit), ("warn", &mut warn)] {
+            if label_of(&format!("{PREFIX}{mode}")).is_some_and(|level| parse_level(&level).is_none()) {
+                found.level = Level::Privileged;
+            }
         }
         // As in Kubernetes, what is enforced is also warned about in objects that create Pods.
         if !is_given("warn") && enforce.level > warn.level {
@@ -101,7 +102,7 @@ impl Policy {
                 warn.version = enforce.version;
             }
         }
-        (Self { enforce, warn }, causes)
+        (Self { enforce, audit, warn }, causes)
     }
 }
 
@@ -146,6 +147,7 @@ mod tests {
         assert_eq!(policy.enforce.to_string(), "baseline:v1.24");
         assert_eq!(policy.warn.to_string(), "restricted:latest");
         assert!(policy.enforce.has(24) && !policy.enforce.has(25) && policy.warn.has(99));
+        assert_eq!(policy.audit.to_string(), "privileged:latest");
         assert_eq!(causes.len(), 1);
         assert_eq!(causes[0].field, "metadata.labels[pod-security.kubernetes.io/audit]");
         assert_eq!(Policy::of(|_| None).0, Policy::default());

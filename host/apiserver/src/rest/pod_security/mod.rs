@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use self::levels::{Level, LevelVersion, Policy};
 use self::pod::{Finding, Pod, items};
-use crate::admission::WriteRequest;
+use crate::admission::{Notes, WriteRequest};
 use crate::meta;
 use crate::state::State;
 use crate::status::Status;
@@ -65,7 +65,12 @@ const CONTROLLERS: [(&str, &str, &str); 8] = [
     ("batch", "jobs", "/spec/template"),
 ];
 
-/// Checks a write. Returns warnings.
+/// The annotation of the audit event with what a Pod must satisfy.
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
+/// The annotation of the audit event with what an object violates of the level to audit.
+const VIOLATIONS: &str = "pod-security.kubernetes.io/audit-violations";
+
+/// Checks a write. Records warnings and audit annotations.
 ///
 /// # Errors
 /// 403 if a Pod violates what its namespace enforces, 422 if the labels of a namespace are invalid.
@@ -74,10 +79,12 @@ pub(super) fn validate(
     write: &WriteRequest<'_>,
     new: &Value,
     old: Option<&Value>,
-) -> Result<Vec<String>, Status> {
+    notes: &Notes,
+) -> Result<(), Status> {
     let endpoint = write.endpoint;
     if endpoint.is_core("namespaces") && write.subresource.is_empty() {
-        return validate_namespace(state, write, new, old);
+        notes.warn(&validate_namespace(state, write, new, old)?);
+        return Ok(());
     }
     let template = CONTROLLERS.iter().find(|(group, plural, _)| {
         endpoint.group == *group && endpoint.resource.names.plural == *plural && write.subresource.is_empty()
@@ -85,21 +92,33 @@ pub(super) fn validate(
     let is_pod =
         endpoint.is_core("pods") && matches!(write.subresource, "" | "ephemeralcontainers" | "resize");
     if template.is_none() && !is_pod {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    let Some(namespace) = state.namespaces.get("", write.namespace) else { return Ok(Vec::new()) };
+    let Some(namespace) = state.namespaces.get("", write.namespace) else { return Ok(()) };
     let (policy, _) = Policy::of(|label| namespace.labels.get(label).map(ToString::to_string));
-    if policy == Policy::default() || !old.is_none_or(|old| is_pod_changed(is_pod, old, new)) {
-        return Ok(Vec::new());
+    if policy == Policy::default() {
+        if is_pod {
+            notes.annotate(ENFORCED.to_owned(), policy.enforce.to_string());
+        }
+        return Ok(());
+    }
+    if !old.is_none_or(|old| is_pod_changed(is_pod, old, new)) {
+        return Ok(());
     }
     let pod = match template {
         None => Some(new),
         Some((_, _, pointer)) => new.pointer(pointer).filter(|template| template.is_object()),
     };
     let Some(pod) = pod.map(|pod| Pod { metadata: &pod["metadata"], spec: &pod["spec"] }) else {
-        return Ok(Vec::new());
+        return Ok(());
     };
+    let findings = evaluate(policy.audit, pod);
+    if !findings.is_empty() {
+        let problem = format!("would violate PodSecurity \"{}\": {}", policy.audit, details(&findings));
+        notes.annotate(VIOLATIONS.to_owned(), problem);
+    }
     if is_pod {
+        notes.annotate(ENFORCED.to_owned(), policy.enforce.to_string());
         let findings = evaluate(policy.enforce, pod);
         if !findings.is_empty() {
             let problem = format!("violates PodSecurity \"{}\": {}", policy.enforce, details(&findings));
@@ -107,10 +126,10 @@ pub(super) fn validate(
         }
     }
     let findings = evaluate(policy.warn, pod);
-    if findings.is_empty() {
-        return Ok(Vec::new());
+    if !findings.is_empty() {
+        notes.warn(&[format!("would violate PodSecurity \"{}\": {}", policy.warn, details(&findings))]);
     }
-    Ok(vec![format!("would violate PodSecurity \"{}\": {}", policy.warn, details(&findings))])
+    Ok(())
 }
 
 /// Whether an update of a Pod may change what the checks find: it has other images or containers. Updates of other objects may.
