@@ -2,7 +2,7 @@
 
 mod api;
 
-use api::{Api, core};
+use api::{Api, apps, core};
 use serde_json::{Value, json};
 
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
@@ -106,6 +106,24 @@ async fn collection_of_bindings_assigns_the_pod_that_a_binding_names() {
 }
 
 #[tokio::test]
+async fn pod_gets_the_zone_of_its_node() {
+    let api = Api::new();
+    let labels = json!({"topology.kubernetes.io/zone": "z", "other": "o"});
+    api.post("/api/v1/nodes", &json!({"metadata": {"name": "n", "labels": labels}})).await.ok();
+    api.post(&core("pods"), &pod("p")).await.ok();
+    let binding =
+        json!({"metadata": {"name": "p", "labels": {"b": "c"}}, "target": {"kind": "Node", "name": "n"}});
+    assert_eq!(api.post(&core("pods/p/binding"), &binding).await.code, 201);
+    let bound = api.get(&core("pods/p")).await.ok();
+    let expected = json!({"app": "a", "b": "c", "topology.kubernetes.io/zone": "z"});
+    assert_eq!(bound["metadata"]["labels"], expected);
+    let mut assigned = pod("q");
+    assigned["spec"]["nodeName"] = json!("n");
+    let created = api.post(&core("pods"), &assigned).await.ok();
+    assert_eq!(created["metadata"]["labels"], json!({"app": "a", "topology.kubernetes.io/zone": "z"}));
+}
+
+#[tokio::test]
 async fn ephemeral_containers_and_resources_change_by_their_subresources() {
     let api = Api::new();
     api.post(&core("pods"), &pod("p")).await.ok();
@@ -123,6 +141,74 @@ async fn ephemeral_containers_and_resources_change_by_their_subresources() {
     api.get(&core("pods/p/resize")).await.ok();
     let refused = api.patch("strategic-merge-patch+json", &core("pods/p"), &none).await.fails(422, "Invalid");
     assert_eq!(refused["details"]["causes"][0]["field"], "spec");
+}
+
+#[tokio::test]
+async fn new_pod_has_no_ephemeral_containers_and_no_node_before_its_gates_are_gone() {
+    let api = Api::new();
+    let mut gated = pod("p");
+    gated["spec"]["schedulingGates"] = json!([{"name": "g"}]);
+    let mut invalid = gated.clone();
+    invalid["spec"]["nodeName"] = json!("n");
+    invalid["spec"]["ephemeralContainers"] = json!([{"name": "e", "image": "i"}]);
+    let refused = api.post(&core("pods"), &invalid).await.fails(422, "Invalid");
+    let causes: Vec<_> = refused["details"]["causes"].as_array().into_iter().flatten().collect();
+    assert_eq!(causes.len(), 2, "{causes:#?}");
+    assert_eq!(causes[0]["field"], "spec.ephemeralContainers");
+    assert_eq!(causes[0]["message"], "Forbidden: cannot be set on create");
+    assert_eq!(causes[1]["field"], "spec.nodeName");
+    let created = api.post(&core("pods"), &gated).await.ok();
+    let condition = &created["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["type"], &condition["status"], &condition["reason"]),
+        (&json!("PodScheduled"), &json!("False"), &json!("SchedulingGated"))
+    );
+    let template = json!({"metadata": {"name": "r"}, "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "ephemeralContainers": [{"name": "e", "image": "i"}],
+        }},
+    }});
+    let refused = api.post(&apps("replicasets"), &template).await.fails(422, "Invalid");
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.template.spec.ephemeralContainers");
+}
+
+#[tokio::test]
+async fn pod_is_not_resized_beyond_its_node() {
+    let api = Api::new();
+    let mut running = pod("p");
+    running["spec"]["nodeName"] = json!("n");
+    running["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+    api.post(&core("pods"), &running).await.ok();
+    let resize = async |cpu: &str| {
+        let more = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}});
+        api.patch("strategic-merge-patch+json", &core("pods/p/resize"), &more).await
+    };
+    let refused = resize("2").await.fails(403, "Forbidden");
+    assert_eq!(refused["message"], "pods \"p\" is forbidden: node \"n\" not found");
+    let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}});
+    api.post("/api/v1/nodes", &node).await.ok();
+    resize("4").await.ok();
+    let refused = resize("9").await.fails(403, "Forbidden");
+    let problem = "node didn't have enough allocatable resources: cpu, requested: 9000, allocatable: 4000";
+    assert_eq!(refused["message"], format!("pods \"p\" is forbidden: {problem}"));
+    assert_eq!(refused["details"]["causes"], json!([{"reason": "NodeCapacity"}]));
+}
+
+#[tokio::test]
+async fn status_keeps_the_class_of_the_pod() {
+    let api = Api::new();
+    let mut sent = api.post(&core("pods"), &pod("p")).await.ok();
+    sent["status"] = json!({"phase": "Running"});
+    let stored = api.put(&core("pods/p/status"), &sent).await.ok();
+    assert_eq!(stored["status"], json!({"phase": "Running", "qosClass": "Burstable"}));
+    let other = json!({"status": {"qosClass": "Guaranteed"}});
+    let refused = api.merge(&core("pods/p/status"), &other).await.fails(422, "Invalid");
+    assert_eq!(
+        refused["details"]["causes"][0]["message"],
+        "Invalid value: \"Guaranteed\": field is immutable"
+    );
 }
 
 #[tokio::test]
@@ -160,6 +246,15 @@ async fn new_pod_gets_priority_and_tolerations_that_no_manager_owns() {
     named["spec"]["priorityClassName"] = json!("missing");
     let refused = api.post(&core("pods"), &named).await.fails(403, "Forbidden");
     assert_eq!(refused["message"], "pods \"q\" is forbidden: no PriorityClass with name missing was found");
+    let mut unnamed = pod("q");
+    unnamed["metadata"] = json!({"generateName": "web-"});
+    unnamed["spec"]["priorityClassName"] = json!("missing");
+    let refused = api.post(&core("pods"), &unnamed).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "pods \"web-\" is forbidden: no PriorityClass with name missing was found"
+    );
+    assert_eq!(refused["details"]["name"], "web-");
 }
 
 #[tokio::test]

@@ -118,3 +118,22 @@ async fn without_the_controller_a_quota_limits_nothing() {
         "configmaps \"b\" is forbidden: status unknown for quota: q, resources: configmaps"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn claims_are_charged_when_more_is_allocated_and_events_never() {
+    let (api, _running) = start();
+    create_quota(&api, &json!({"requests.storage": "2Gi", "count/events": "0"}), &json!({})).await;
+    let claim = json!({"metadata": {"name": "c"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+    }});
+    api.post(&core("persistentvolumeclaims"), &claim).await.ok();
+    let allocate = async |storage: &str| {
+        let status = json!({"status": {"allocatedResources": {"storage": storage}}});
+        api.merge(&core("persistentvolumeclaims/c/status"), &status).await
+    };
+    allocate("2Gi").await.ok();
+    assert_eq!(used(&api).await, json!({"requests.storage": "2Gi"}));
+    allocate("3Gi").await.fails(403, "Forbidden");
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+    api.post(&core("events"), &event).await.ok();
+}

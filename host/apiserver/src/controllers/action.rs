@@ -14,6 +14,7 @@ use crate::request::options::WriteOptions;
 use crate::rest::create::create;
 use crate::rest::delete::{DeleteOptions, Propagation, delete};
 use crate::rest::scale;
+use crate::rest::topology_labels;
 use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
 use crate::status::Status;
 
@@ -215,6 +216,7 @@ impl Executor<'_> {
             return Ok(());
         }
         value["spec"]["nodeName"] = node.into();
+        topology_labels::copy(self.cluster.state, node, &mut value);
         let scheduled = Condition { kind: "PodScheduled", status: true, reason: "", message: "" };
         set_condition(&mut value["status"], scheduled, &self.cluster.now_text());
         let written = table.update(&current, endpoint.resource.draft(value));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::update::UpdateTarget;
 use super::{
-    admit, claims, create, default_classes, defaults, limit_ranges, pod_security, runtime_class,
+    admit, claims, create, default_classes, defaults, limit_ranges, pod_resize, pod_security, runtime_class,
 };
 use crate::admission::{BuiltIn, Notes, WriteRequest};
 use crate::meta;
@@ -107,5 +107,9 @@ pub(super) fn validate_update(
     if target == UpdateTarget::Object {
         defaults::check_priority_class(state, endpoint, new)?;
     }
-    claims::check_update(state, endpoint, target, (old, new))
+    claims::check_update(state, endpoint, target, (old, new))?;
+    if target == UpdateTarget::Resize {
+        pod_resize::check(state, endpoint, old, new)?;
+    }
+    Ok(())
 }

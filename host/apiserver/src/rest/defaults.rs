@@ -1,10 +1,10 @@
 //! The fields that kube-apiserver's built-in admission plugins set on new objects: `ServiceAccount`, `TaintNodesByCondition`, `Priority`,
-//! `DefaultTolerationSeconds` and `StorageObjectInUseProtection`, and those of other modules: `LimitRanger`, `DefaultStorageClass`, `RuntimeClass` and
-//! `DefaultIngressClass`. As there, no field manager owns them.
+//! `DefaultTolerationSeconds` and `StorageObjectInUseProtection`, and those of other modules: `LimitRanger`, `DefaultStorageClass`, `RuntimeClass`,
+//! `DefaultIngressClass` and `PodTopologyLabels`. As there, no field manager owns them.
 
 use serde_json::{Value, json};
 
-use super::{default_classes, limit_ranges, runtime_class};
+use super::{default_classes, limit_ranges, runtime_class, topology_labels};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::state::State;
@@ -36,7 +36,7 @@ struct Priority {
 pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
     limit_ranges::set_defaults_of_pod(state, endpoint, value);
     if endpoint.is_core("pods") {
-        let name = meta::text(value, "name").to_owned();
+        let name = meta::shown_name(value).to_owned();
         let refused = |problem: String| Status::forbidden(endpoint.resource_ref(), &name, &problem);
         let spec = &mut value["spec"];
         if spec["serviceAccountName"].as_str().is_none_or(str::is_empty) {
@@ -46,6 +46,8 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -
         set_priority(&priority_classes(state), spec).map_err(refused)?;
         add_tolerations(spec);
         runtime_class::apply(state, spec).map_err(refused)?;
+        let node = spec["nodeName"].as_str().unwrap_or_default().to_owned();
+        topology_labels::copy(state, &node, value);
     } else if endpoint.is_core("nodes") {
         add_taint(&mut value["spec"]);
     } else if state.protects_volumes && endpoint.is_core("persistentvolumeclaims") {

@@ -22,6 +22,7 @@ pub(crate) mod list;
 mod owner_references;
 pub(crate) mod patch;
 mod pod_actions;
+mod pod_resize;
 mod pod_security;
 pub(crate) mod pods;
 pub(crate) mod quota;
@@ -32,6 +33,7 @@ pub(crate) mod scale;
 mod services;
 pub(crate) mod strategy;
 pub(crate) mod token;
+pub(crate) mod topology_labels;
 pub(crate) mod update;
 mod warnings;
 

@@ -6,6 +6,7 @@ use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use super::delete::{DeleteOptions, delete_unchecked};
+use super::topology_labels;
 use super::update::{ProposedUpdate, UpdateTarget, update_unchecked};
 use crate::meta;
 use crate::registry::Endpoint;
@@ -32,6 +33,10 @@ pub(super) fn bind(
     if !causes.is_empty() {
         let about = ResourceRef { group: "", plural: "bindings", kind: "Binding" };
         return Err(Status::invalid(about, key.1, causes));
+    }
+    if binding["target"]["kind"] == "Node" {
+        let node = binding["target"]["name"].as_str().unwrap_or_default().to_owned();
+        topology_labels::copy(state, &node, &mut binding);
     }
     update_unchecked(state, pods, key, UpdateTarget::Binding, options, |old| {
         let value = bound(old, &binding, &state.now()).map_err(|problem| {
@@ -97,7 +102,7 @@ fn invalid_target(target: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Returns the Pod with the Node and the annotations of a binding, or why it cannot be bound.
+/// Returns the Pod with the Node, the annotations and the labels of a binding, or why it cannot be bound.
 fn bound(pod: &Value, binding: &Value, now: &str) -> Result<Value, String> {
     let name = meta::text(pod, "name");
     if pod["metadata"]["deletionTimestamp"].is_string() {
@@ -115,6 +120,9 @@ fn bound(pod: &Value, binding: &Value, now: &str) -> Result<Value, String> {
         let annotations =
             meta::metadata_mut(&mut pod).entry("annotations").or_insert_with(|| Value::Object(Map::new()));
         annotations[key] = value.clone();
+    }
+    for (label, value) in binding["metadata"]["labels"].as_object().into_iter().flatten() {
+        topology_labels::set_label(&mut pod, label, value);
     }
     Ok(pod)
 }

@@ -38,7 +38,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
         let status = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
             // The kubelet and test setups create a node with its status.
             ("", "nodes") => value.get("status").cloned().unwrap_or_else(|| json!({})),
-            ("", "pods") => json!({"phase": "Pending", "qosClass": qos_class(&value["spec"])}),
+            ("", "pods") => initial_pod_status(&value["spec"], now),
             ("", "namespaces") => json!({"phase": "Active"}),
             ("", "persistentvolumeclaims") => json!({"phase": "Pending"}),
             ("", "persistentvolumes") => json!({"phase": "Pending", "lastPhaseTransitionTime": now}),
@@ -91,6 +91,15 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
     }
 }
 
+fn initial_pod_status(spec: &Value, now: &str) -> Value {
+    let mut status = json!({"phase": "Pending", "qosClass": qos_class(spec)});
+    let conditions = pods::initial_conditions(spec, now);
+    if !conditions.is_null() {
+        status["conditions"] = conditions;
+    }
+    status
+}
+
 /// Sets the fields that the kind's strategy sets on an update. Returns what is invalid.
 pub(crate) fn prepare_update(
     state: &State,
@@ -114,6 +123,7 @@ pub(crate) fn prepare_update(
             return pods::validate_ephemeral_containers(old, new);
         }
         ("", "pods") if target == UpdateTarget::Resize => return pods::validate_resize(old, new),
+        ("", "pods") if target == UpdateTarget::Status => pods::keep_status_fields(old, new),
         ("", "secrets") => encode_string_data(new),
         ("", "persistentvolumes") if target == UpdateTarget::Status => {
             set_phase_transition_time(old, new, &state.now());
@@ -292,13 +302,17 @@ fn encode_string_data(secret: &mut Value) {
 }
 
 /// Returns the quality-of-service class of a Pod: `Guaranteed` if every container's limits equal its requests, `BestEffort` if
-/// there are none, else `Burstable`.
+/// there are none, else `Burstable`. The resources of the Pod as a whole replace those of its containers.
 pub(super) fn qos_class(spec: &Value) -> &'static str {
-    let containers: Vec<&Value> = ["containers", "initContainers"]
-        .iter()
-        .flat_map(|list| spec[list].as_array().into_iter().flatten())
-        .map(|container| &container["resources"])
-        .collect();
+    let containers: Vec<&Value> = if spec["resources"].is_object() {
+        vec![&spec["resources"]]
+    } else {
+        ["containers", "initContainers"]
+            .iter()
+            .flat_map(|list| spec[list].as_array().into_iter().flatten())
+            .map(|container| &container["resources"])
+            .collect()
+    };
     let amount =
         |resources: &Value, side: &str, name: &str| resources[side][name].as_str().map(str::to_owned);
     let any = |resources: &&&Value| {
@@ -350,5 +364,7 @@ mod tests {
         assert_eq!(qos_class(&pod(json!({}))), "BestEffort");
         assert_eq!(qos_class(&pod(json!({"requests": {"cpu": "1"}}))), "Burstable");
         assert_eq!(qos_class(&pod(json!({"limits": {"cpu": "1", "memory": "1Gi"}}))), "Guaranteed");
+        let whole = json!({"containers": [{}], "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}});
+        assert_eq!(qos_class(&whole), "Guaranteed");
     }
 }

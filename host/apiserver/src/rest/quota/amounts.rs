@@ -11,7 +11,7 @@ const ONE: i128 = 1_000_000_000;
 
 /// An amount, in units of 10⁻⁹.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Amount {
+pub(crate) struct Amount {
     nanos: i128,
     /// Whether it is written with the suffixes of powers of 1024.
     is_binary: bool,
@@ -44,8 +44,19 @@ impl Amount {
     }
 
     /// Returns the larger one.
-    pub(super) fn max(self, other: Self) -> Self {
+    pub(crate) fn max(self, other: Self) -> Self {
         if other.nanos > self.nanos { other } else { self }
+    }
+
+    /// Returns the amount in thousandths, rounded up.
+    pub(crate) fn in_thousandths(self) -> i128 {
+        let thousandth = ONE / 1000;
+        self.nanos.div_euclid(thousandth) + i128::from(self.nanos.rem_euclid(thousandth) != 0)
+    }
+
+    /// Returns the amount as a whole number, rounded up.
+    pub(crate) fn in_units(self) -> i128 {
+        self.rounded_up().nanos / ONE
     }
 
     fn text(self) -> String {
@@ -86,7 +97,7 @@ impl Amounts {
         self.0.insert(name.to_owned(), amount);
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Amount> {
+    pub(crate) fn get(&self, name: &str) -> Option<Amount> {
         self.0.get(name).copied()
     }
 

@@ -9,7 +9,7 @@ mod usage;
 use serde_json::Value;
 
 pub(crate) use amounts::Amounts;
-pub(crate) use usage::Evaluator;
+pub(crate) use usage::{Evaluator, requests_of_pod};
 
 use super::update::{ProposedUpdate, UpdateTarget, update_unchecked};
 use crate::admission::{Operation, WriteRequest};
@@ -101,7 +101,8 @@ fn handles(evaluator: &Evaluator, write: &WriteRequest<'_>, new: &Value, old: Op
         (Evaluator::Pods, "", Operation::Update) => {
             old.is_some_and(|old| usage::is_terminating(old) != usage::is_terminating(new))
         }
-        (Evaluator::Services | Evaluator::Claims, "", Operation::Update) => true,
+        (Evaluator::Services | Evaluator::Claims, "", Operation::Update)
+        | (Evaluator::Claims, "status", Operation::Update) => true,
         _ => false,
     }
 }

@@ -46,6 +46,8 @@ pub(crate) enum Evaluator {
         name: String,
         alias: Option<String>,
     },
+    /// Events, which no quota counts.
+    Ignored,
 }
 
 impl Evaluator {
@@ -57,6 +59,7 @@ impl Evaluator {
             ("", "pods") => Self::Pods,
             ("", "services") => Self::Services,
             ("", "persistentvolumeclaims") => Self::Claims,
+            ("", "events") => Self::Ignored,
             ("", _) => {
                 let alias = WITH_ALIAS.contains(&plural).then(|| plural.to_owned());
                 Self::Count { name: format!("count/{plural}"), alias }
@@ -81,6 +84,7 @@ impl Evaluator {
                     || name.split_once(BY_CLASS).is_some_and(|(_, resource)| OF_CLAIMS.contains(&resource))
             }
             Self::Count { name: own, alias } => name == own || alias.as_deref() == Some(name),
+            Self::Ignored => false,
         }
     }
 
@@ -112,6 +116,7 @@ impl Evaluator {
                     usage.set(alias, one);
                 }
             }
+            Self::Ignored => {}
         }
         usage
     }
@@ -274,13 +279,19 @@ fn usage_of_pod(pod: &Value) -> Amounts {
     if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
         return usage;
     }
-    let (mut requests, mut limits) = (total(pod, "requests"), total(pod, "limits"));
+    let (requests, mut limits) = (requests_of_pod(pod), total(pod, "limits"));
     let overhead = Amounts::read(&pod["spec"]["overhead"]);
-    requests.add(&overhead);
     // An overhead limits only what is limited at all.
     limits.add(&overhead.masked(|name| limits.get(name).is_some()));
     usage.add(&usage_of_resources(&requests, &limits));
     usage
+}
+
+/// Returns what a Pod requests, with its overhead.
+pub(crate) fn requests_of_pod(pod: &Value) -> Amounts {
+    let mut requests = total(pod, "requests");
+    requests.add(&Amounts::read(&pod["spec"]["overhead"]));
+    requests
 }
 
 /// Returns what a Pod or a container with these requests and limits uses.

@@ -4,7 +4,7 @@ use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{
-    NOT_NEGATIVE, PROTOCOLS, entries, has, items, names, probe, push_invalid, quantity, text,
+    NOT_NEGATIVE, PROTOCOLS, entries, ephemeral, has, items, names, probe, push_invalid, quantity, text,
     validate_one_of, validate_port_number,
 };
 use crate::schema::field;
@@ -44,9 +44,11 @@ pub(super) fn validate_all(spec: &Value, path: &str, volumes: &HashSet<&str>, ca
             }
         }
     }
+    ephemeral::validate_all(spec, path, (volumes, container_names), causes);
 }
 
-fn validate(container: &Value, at: &str, volumes: &HashSet<&str>, causes: &mut Causes) {
+/// Checks what all kinds of containers have in common.
+pub(super) fn validate(container: &Value, at: &str, volumes: &HashSet<&str>, causes: &mut Causes) {
     let (path, name) = (field::child(at, "name"), text(container, "name"));
     if name.is_empty() {
         causes.push(field::required(&path, ""));

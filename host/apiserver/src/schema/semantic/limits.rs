@@ -1,50 +1,12 @@
-//! LimitRanges and ResourceQuotas.
+//! LimitRanges.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{NOT_NEGATIVE, entries, items, push_invalid, quantity, text};
+use super::{entries, items, push_invalid, quantity, text};
 use crate::schema::{field, names};
 use crate::status::Causes;
-
-/// The resources without a domain that a quota can limit.
-const QUOTA_RESOURCES: [&str; 19] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-
-pub(super) fn validate_quota(spec: &Value, causes: &mut Causes) {
-    for (name, amount) in entries(spec.get("hard")) {
-        let at = field::key("spec.hard", name);
-        push_invalid(causes, &at, name, names::qualified_name_errors(name));
-        let is_huge_page = name.starts_with("hugepages-") || name.starts_with("requests.hugepages-");
-        if !name.contains('/') && !QUOTA_RESOURCES.contains(&&**name) && !is_huge_page {
-            let detail = "must be a standard resource for quota";
-            causes.push(field::invalid(&at, &Value::from(name.as_str()), detail));
-        }
-        if quantity::nanos(amount).is_some_and(|nanos| nanos < 0) {
-            causes.push(field::invalid(&at, amount, NOT_NEGATIVE));
-        }
-    }
-}
 
 pub(super) fn validate_limit_range(spec: &Value, causes: &mut Causes) {
     let mut types = BTreeSet::new();

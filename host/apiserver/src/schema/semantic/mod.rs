@@ -6,12 +6,15 @@ mod autoscaling;
 mod config;
 mod container;
 mod endpoints;
+mod ephemeral;
 mod events;
 mod limits;
 mod metadata;
 mod network;
 mod pod;
+mod pod_status;
 mod probe;
+mod quota;
 mod service;
 mod status;
 mod volume;
@@ -35,7 +38,12 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
     match (kind.group, kind.kind) {
         ("", "ConfigMap") => config::validate_config_map(new, old, out),
         ("", "Secret") => config::validate_secret(new, old, out),
-        ("", "Pod") => pod::validate_spec(spec, "spec", out),
+        ("", "Pod") => {
+            pod::validate_spec(spec, "spec", out);
+            if old.is_none() {
+                pod::validate_new(spec, out);
+            }
+        }
         ("", "Service") => service::validate_spec(spec, out),
         ("", "ReplicationController") => workload::validate_replication_controller(spec, out),
         ("", "Endpoints") => endpoints::validate_endpoints(new, out),
@@ -43,7 +51,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
         ("events.k8s.io", "Event") => events::validate_events_v1(new, old, out),
         ("", "Node") => pod::validate_taints(spec, out),
         ("", "LimitRange") => limits::validate_limit_range(spec, out),
-        ("", "ResourceQuota") => limits::validate_quota(spec, out),
+        ("", "ResourceQuota") => quota::validate_quota(spec, old, out),
         ("", "PersistentVolume") => volume::validate_persistent_volume(spec, out),
         ("", "PersistentVolumeClaim") => volume::validate_claim(spec, old, out),
         ("apps", "Deployment") => workload::validate_deployment(spec, old, out),

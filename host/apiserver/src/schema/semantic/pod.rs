@@ -40,6 +40,17 @@ pub(super) fn validate_spec(spec: &Value, path: &str, causes: &mut Causes) {
     validate_tolerations(&spec["tolerations"], &field::child(path, "tolerations"), causes);
 }
 
+/// Checks what only a new Pod must satisfy.
+pub(super) fn validate_new(spec: &Value, causes: &mut Causes) {
+    if !items(&spec["ephemeralContainers"]).is_empty() {
+        causes.push(field::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
+    if !text(spec, "nodeName").is_empty() && !items(&spec["schedulingGates"]).is_empty() {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        causes.push(field::forbidden("spec.nodeName", detail));
+    }
+}
+
 fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Causes) {
     for (index, toleration) in items(tolerations).iter().enumerate() {
         let at = field::index(path, index);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{IP_ADDRESS, NOT_NEGATIVE, entries, items, quantity, text, validate_non_negative};
+use super::{IP_ADDRESS, NOT_NEGATIVE, entries, items, pod_status, quantity, text, validate_non_negative};
 use crate::schema::builtin::BuiltinKind;
 use crate::schema::field;
 use crate::status::Causes;
@@ -59,7 +59,10 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
         ("batch", "Job") => {
             validate_counts(status, &["active", "succeeded", "failed", "ready", "terminating"], causes);
         }
-        ("", "Pod") => validate_pod(status, causes),
+        ("", "Pod") => {
+            pod_status::validate(status, old, causes);
+            validate_pod(status, causes);
+        }
         ("", "Service") => validate_load_balancer(new, old, causes),
         ("", "PersistentVolumeClaim") => {
             for (name, amount) in entries(status.get("capacity")) {

@@ -177,7 +177,12 @@ fn validate_template(template: &Value, path: &str, causes: &mut Causes) {
     if let Some(meta) = template.get("metadata").and_then(Value::as_object) {
         metadata::validate_labels_and_annotations(meta, path, causes);
     }
-    pod::validate_spec(&template["spec"], &field::child(path, "spec"), causes);
+    let spec_path = field::child(path, "spec");
+    pod::validate_spec(&template["spec"], &spec_path, causes);
+    if template["spec"]["ephemeralContainers"].as_array().is_some_and(|list| !list.is_empty()) {
+        let detail = "ephemeral containers not allowed in pod template";
+        causes.push(field::forbidden(&field::child(&spec_path, "ephemeralContainers"), detail));
+    }
 }
 
 /// Checks that an update does not change a field of the specification.
