@@ -8,7 +8,7 @@ use super::internal::ControllerAdmission;
 use super::owner_references::{self, Step};
 use super::update::UpdateTarget;
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, quota, services, strategy,
+    WriteResult, admit, built_in, certificates, crd_sync, quota, services, strategy, tracking,
     warnings as kind_warnings, with_warnings,
 };
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
@@ -96,7 +96,9 @@ async fn create_decoded(
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
     let version = meta::text(&value, "resourceVersion").to_owned();
-    let before_mutation = mutate(state, endpoint, namespace, &mut value, options, admission).await?;
+    let before_mutation =
+        mutate(state, endpoint, namespace, (&mut value, tracked), options, admission).await?;
+    let tracked = tracked || admission.is_active();
     let duplicate_owners = owner_references::remove_duplicates(&mut value, Step::Admission);
     let requested = meta::text(&value, "name").to_owned();
     let name_prefix = meta::text(&value, "generateName").to_owned();
@@ -189,12 +191,13 @@ fn write_request<'a>(
     }
 }
 
-/// Lets admission change a new object. If it does, returns the object as the client sent it.
+/// Lets admission change a new object. If it does, returns the object as the client sent it. Policies and webhooks see the managed fields, which the
+/// object has already if `tracked` is true.
 async fn mutate(
     state: &State,
     endpoint: &Endpoint,
     namespace: Option<&str>,
-    value: &mut Value,
+    (value, tracked): (&mut Value, bool),
     options: &WriteOptions,
     admission: &Admission<'_>,
 ) -> Result<Option<Value>, Status> {
@@ -207,11 +210,18 @@ async fn mutate(
         return Ok(None);
     }
     let before = value.clone();
+    if admission.is_active() && !tracked {
+        track(state, endpoint, value, Some(&before), options);
+    }
+    let managed = value["metadata"]["managedFields"].clone();
     let mut new = Some(value.take());
     let write = write_request(endpoint, namespace, meta::text(&before, "name"), options);
     let plugins = built_in::OfCreation { state, endpoint, namespace };
     admission.mutate(&write, &mut new, None, &plugins).await?;
     *value = new.unwrap_or_default();
+    if admission.is_active() {
+        tracking::restore_if_invalid(&managed, value, admission.notes());
+    }
     Ok((before != *value).then_some(before))
 }
 

@@ -34,6 +34,7 @@ mod services;
 pub(crate) mod strategy;
 pub(crate) mod token;
 pub(crate) mod topology_labels;
+mod tracking;
 pub(crate) mod update;
 mod warnings;
 

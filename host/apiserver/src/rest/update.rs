@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::internal::{ControllerAdmission, complete};
 use super::owner_references::{self, Step};
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, pods, quota, scale, strategy,
+    WriteResult, admit, built_in, certificates, crd_sync, pods, quota, scale, strategy, tracking,
     warnings as kind_warnings,
 };
 use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
@@ -150,7 +150,9 @@ pub(crate) async fn update_admitted(
         let decode = if applied { admit::decode_applied } else { admit::decode };
         let mut warnings = decode(endpoint, &mut new, options)?;
         warnings.dedup();
-        let sent = mutate(&write, target, &old, &mut new, admission).await?;
+        let is_tracked = applied || (admission.is_active() && target != UpdateTarget::Scale);
+        let unowned = (!applied).then_some(options);
+        let sent = mutate(state, &write, target, (&old, &mut new), unowned, admission).await?;
         warnings.extend(owner_references::remove_duplicates(&mut new, Step::Admission));
         let causes = prepare(state, endpoint, target, &old, &mut new);
         match admit::validate(endpoint, &new, Some(&old), causes) {
@@ -167,8 +169,8 @@ pub(crate) async fn update_admitted(
             let now = state.now();
             let writer = admit::writer(endpoint, options, write.subresource, &now);
             track_scale_update(&old, &mut new, &writer, &paths.spec_replicas);
-        } else if !applied {
-            track(state, &write, &old, &mut new, sent, options);
+        } else if !is_tracked {
+            tracking::track_update(state, &write, &old, &mut new, sent, options);
         }
         strategy::finish_update(state, endpoint, target, &old, &mut new);
         if let (UpdateTarget::Scale, Some(paths)) = (target, &endpoint.scale) {
@@ -220,12 +222,14 @@ fn remove_times_of_scale(new: &mut Value) {
     }
 }
 
-/// Lets admission change the new state. If it does, returns the state as the client sent it.
+/// Lets admission change the new state. If it does, returns the state as the client sent it. Policies and webhooks see the managed fields, which are
+/// recorded first if `unowned` has the options of the write.
 async fn mutate(
+    state: &State,
     write: &WriteRequest<'_>,
     target: UpdateTarget,
-    old: &Value,
-    new: &mut Value,
+    (old, new): (&Value, &mut Value),
+    unowned: Option<&WriteOptions>,
     admission: &Admission<'_>,
 ) -> Result<Option<Value>, Status> {
     let endpoint = write.endpoint;
@@ -248,10 +252,17 @@ async fn mutate(
             admit::decode_mutated(endpoint, new)?;
         }
         _ => {
+            if let Some(options) = unowned.filter(|_| admission.is_active()) {
+                tracking::track_before_admission(state, write, old, new, options);
+            }
+            let managed = new["metadata"]["managedFields"].clone();
             let mut object = Some(new.take());
             let plugins = built_in::OfUpdate { endpoint, target, name: write.name, old };
             admission.mutate(write, &mut object, Some(old), &plugins).await?;
             *new = object.unwrap_or_default();
+            if admission.is_active() {
+                tracking::restore_if_invalid(&managed, new, admission.notes());
+            }
         }
     }
     Ok((sent != *new).then_some(sent))
@@ -331,7 +342,7 @@ fn storage_key(endpoint: &Endpoint, namespace: &str, name: &str) -> String {
 }
 
 /// Completes the new state, whose unknown fields and defaults were handled before. Returns what is invalid beyond its schema.
-fn prepare(
+pub(super) fn prepare(
     state: &State,
     endpoint: &Endpoint,
     target: UpdateTarget,
@@ -357,26 +368,6 @@ fn prepare(
         meta::metadata_mut(new).insert("generation".into(), json!(meta::generation(old) + 1));
     }
     causes
-}
-
-/// Records the managed fields of the new state. The client owns what it sent, not what admission added; `sent` is the new state before
-/// admission changed it.
-fn track(
-    state: &State,
-    write: &WriteRequest<'_>,
-    old: &Value,
-    new: &mut Value,
-    sent: Option<Value>,
-    options: &WriteOptions,
-) {
-    let (endpoint, now) = (write.endpoint, state.now());
-    let Some(mut sent) = sent else {
-        return admit::track_managed_fields(endpoint, Some(old), new, options, write.subresource, &now);
-    };
-    // What is invalid in it does not matter: the changed state is valid.
-    let _ = prepare(state, endpoint, UpdateTarget::from_subresource(Some(write.subresource)), old, &mut sent);
-    admit::track_managed_fields(endpoint, Some(old), &mut sent, options, write.subresource, &now);
-    admit::copy_managed_fields(&mut sent, new);
 }
 
 /// Restores the fields of the old state that an update of this target does not change.

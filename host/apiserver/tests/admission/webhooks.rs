@@ -366,3 +366,41 @@ async fn invalid_configuration_is_refused_with_the_path_of_its_field() {
     let fields: Vec<_> = causes.iter().map(|cause| cause["field"].as_str().unwrap_or_default()).collect();
     assert_eq!(fields, ["webhooks[0].clientConfig.url", "webhooks[0].matchConditions[0].expression"]);
 }
+
+#[tokio::test]
+async fn mutating_webhook_sees_the_managed_fields_of_the_request_and_may_change_them() {
+    let api = Api::new();
+    let hook = WebhookServer::start(|path, request| {
+        let manager = if path == "/valid" { "hook" } else { "" };
+        match request["object"]["metadata"]["managedFields"][0]["manager"].as_str() {
+            Some(_) if manager.is_empty() => {
+                patch(&json!([{"op": "remove", "path": "/metadata/managedFields/0/apiVersion"}]))
+            }
+            Some(_) => patch(
+                &json!([{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": manager}]),
+            ),
+            None => json!({"allowed": false}),
+        }
+    })
+    .await;
+    configure(&api, MUTATING, "m", &[webhook("a.example.com", hook.client_config("/valid"))]).await;
+    let created = api.post(&core("configmaps"), &config_map("a", &json!({"x": "1"}))).await.ok();
+    assert_eq!(created["metadata"]["managedFields"][0]["manager"], "hook");
+    let (_, request) = hook.reviews().remove(0);
+    let owned = &request["object"]["metadata"]["managedFields"][0]["fieldsV1"]["f:data"];
+    assert!(owned.get("f:x").is_some(), "{request:#}");
+    api.delete(&format!("{MUTATING}/m"), &Value::Null).await.ok();
+    configure(&api, MUTATING, "n", &[webhook("a.example.com", hook.client_config("/invalid"))]).await;
+    let changed = api.merge(&core("configmaps/a"), &json!({"data": {"y": "2"}})).await;
+    let (_, request) = hook.reviews().remove(1);
+    let managers = request["object"]["metadata"]["managedFields"].to_string();
+    assert!(managers.contains("f:y"), "{managers}");
+    let warning = changed.warnings.join("");
+    assert!(
+        warning.contains(".metadata.managedFields was in an invalid state after admission")
+            && warning.contains("please fix your requests: apiVersion must not be empty"),
+        "{warning}"
+    );
+    let stored = changed.ok();
+    assert_eq!(stored["metadata"]["managedFields"], request["object"]["metadata"]["managedFields"]);
+}
