@@ -26,10 +26,12 @@ pub(super) enum Kind {
     ReplicationController,
     Service,
     StatefulSet,
+    ValidatingAdmissionPolicy,
+    VolumeAttributesClass,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::CertificateSigningRequest,
         Self::ConfigMap,
         Self::ControllerRevision,
@@ -51,6 +53,8 @@ impl Kind {
         Self::ReplicationController,
         Self::Service,
         Self::StatefulSet,
+        Self::ValidatingAdmissionPolicy,
+        Self::VolumeAttributesClass,
     ];
 
     /// Returns the kind that an endpoint stores, or `None` if controllers do not use it.
@@ -86,6 +90,10 @@ impl Kind {
             Self::ReplicationController => ("", "v1", "replicationcontrollers"),
             Self::Service => ("", "v1", "services"),
             Self::StatefulSet => ("apps", "v1", "statefulsets"),
+            Self::ValidatingAdmissionPolicy => {
+                ("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies")
+            }
+            Self::VolumeAttributesClass => ("storage.k8s.io", "v1", "volumeattributesclasses"),
         }
     }
 
@@ -121,6 +129,8 @@ impl Kind {
             Self::ReplicationController => "ReplicationController",
             Self::Service => "Service",
             Self::StatefulSet => "StatefulSet",
+            Self::ValidatingAdmissionPolicy => "ValidatingAdmissionPolicy",
+            Self::VolumeAttributesClass => "VolumeAttributesClass",
         }
     }
 }

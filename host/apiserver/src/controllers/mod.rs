@@ -34,6 +34,7 @@ mod node;
 mod object;
 mod pod;
 mod pod_backoff;
+mod policy_status;
 mod queue;
 mod quota;
 mod remaining_content;

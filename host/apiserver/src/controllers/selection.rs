@@ -8,9 +8,9 @@ use thiserror::Error;
 
 use super::{
     Controller, ControllerOptions, aggregation, autoscaler, certificates, crds, cron_job, daemon_set,
-    deployment, disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node, quota,
-    replica_set, root_ca, scheduler, service_accounts, stage, stateful_set, ttl, volume_protection, volumes,
-    workload_status,
+    deployment, disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node,
+    policy_status, quota, replica_set, root_ca, scheduler, service_accounts, stage, stateful_set, ttl,
+    volume_protection, volumes, workload_status,
 };
 
 /// A controller: its name, the older name that kube-controller-manager also accepts, and how it is created.
@@ -20,7 +20,7 @@ struct Row {
     create: fn(&ControllerOptions) -> Box<dyn Controller>,
 }
 
-const ROWS: [Row; 29] = [
+const ROWS: [Row; 31] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
@@ -109,6 +109,16 @@ const ROWS: [Row; 29] = [
         name: "persistentvolume-protection-controller",
         alias: "pv-protection",
         create: |_| Box::new(volume_protection::volumes()),
+    },
+    Row {
+        name: "volumeattributesclass-protection-controller",
+        alias: "vac-protection",
+        create: |_| Box::new(volume_protection::classes()),
+    },
+    Row {
+        name: "validatingadmissionpolicy-status-controller",
+        alias: "validatingadmissionpolicy-status",
+        create: |_| Box::new(policy_status::controller()),
     },
     Row {
         name: "resourcequota-controller",

@@ -1,4 +1,4 @@
-//! Claims and volumes stay while they are in use, after `k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}`: their finalizers, which
+//! Claims, volumes and their classes stay while they are in use, after `k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`: their finalizers, which
 //! the server adds when they are created, are removed once nothing uses them.
 
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
 use super::object::{is_deleting, items, key};
 use crate::meta;
-use crate::rest::defaults::{CLAIM_PROTECTION, VOLUME_PROTECTION};
+use crate::rest::defaults::{CLAIM_PROTECTION, CLASS_PROTECTION, VOLUME_PROTECTION};
 use crate::storage::StoredObject;
 
 /// Returns the controller of PersistentVolumeClaims.
@@ -36,6 +36,27 @@ pub(super) fn volumes() -> Keyed {
     .only(|volume| is_waiting(volume, VOLUME_PROTECTION))
 }
 
+/// Returns the controller of VolumeAttributesClasses.
+pub(super) fn classes() -> Keyed {
+    let reconcile = |cluster: &Cluster<'_>, class: &Value| {
+        let name = meta::text(class, "name");
+        let kinds = [Kind::PersistentVolumeClaim, Kind::PersistentVolume];
+        let mut users = kinds.iter().flat_map(|kind| cluster.list(*kind, None));
+        plan(Kind::VolumeAttributesClass, class, users.any(|user| has_class(&user.value(), name)))
+    };
+    Keyed::new(Kind::VolumeAttributesClass, reconcile)
+        .only(|class| is_waiting(class, CLASS_PROTECTION))
+        .triggers(&[(Kind::PersistentVolumeClaim, Trigger::All), (Kind::PersistentVolume, Trigger::All)])
+}
+
+/// Whether a claim or a volume has the class with this name, or gets it.
+fn has_class(object: &Value, class: &str) -> bool {
+    let status = &object["status"];
+    object["spec"]["volumeAttributesClassName"] == class
+        || status["currentVolumeAttributesClassName"] == class
+        || status["modifyVolumeStatus"]["targetVolumeAttributesClassName"] == class
+}
+
 fn is_waiting(object: &StoredObject, finalizer: &str) -> bool {
     object.deleting && object.finalizers.iter().any(|one| &**one == finalizer)
 }
@@ -49,10 +70,14 @@ fn uses(pod: &Value, claim: &str) -> bool {
             .any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
 }
 
-/// Removes the finalizer of a claim or a volume that is being deleted and not used.
+/// Removes the finalizer of a claim, a volume or a class that is being deleted and not used.
 fn plan(kind: Kind, object: &Value, is_used: bool) -> Plan {
     let mut plan = Plan::default();
-    let finalizer = if kind == Kind::PersistentVolume { VOLUME_PROTECTION } else { CLAIM_PROTECTION };
+    let finalizer = match kind {
+        Kind::PersistentVolume => VOLUME_PROTECTION,
+        Kind::VolumeAttributesClass => CLASS_PROTECTION,
+        _ => CLAIM_PROTECTION,
+    };
     let finalizers = meta::finalizers(object);
     if is_used || !is_deleting(object) || !finalizers.iter().any(|one| one == finalizer) {
         return plan;
@@ -86,5 +111,21 @@ mod tests {
         assert!(!uses(&pod, "c"));
         pod["spec"]["nodeName"] = json!("node");
         assert!(uses(&pod, "c") && !uses(&pod, "d"));
+    }
+
+    #[test]
+    fn class_is_used_by_claims_that_have_it_or_get_it() {
+        for (pointer, is_used) in [
+            (json!({"spec": {"volumeAttributesClassName": "c"}}), true),
+            (json!({"status": {"currentVolumeAttributesClassName": "c"}}), true),
+            (json!({"status": {"modifyVolumeStatus": {"targetVolumeAttributesClassName": "c"}}}), true),
+            (json!({"spec": {"volumeAttributesClassName": "d"}}), false),
+        ] {
+            assert_eq!(has_class(&pointer, "c"), is_used, "{pointer}");
+        }
+        let class =
+            json!({"metadata": {"name": "c", "deletionTimestamp": "t", "finalizers": [CLASS_PROTECTION]}});
+        assert_eq!(plan(Kind::VolumeAttributesClass, &class, true), Plan::default());
+        assert_eq!(plan(Kind::VolumeAttributesClass, &class, false).actions.len(), 1);
     }
 }

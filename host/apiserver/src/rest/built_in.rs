@@ -62,7 +62,9 @@ impl BuiltIn for OfUpdate<'_> {
 /// Whether a plugin may change an object of this kind when it is created.
 pub(super) fn may_change_creation(endpoint: &Endpoint) -> bool {
     let core = ["pods", "nodes", "persistentvolumeclaims", "persistentvolumes"];
-    core.iter().any(|plural| endpoint.is_core(plural)) || default_classes::is_ingress(endpoint)
+    core.iter().any(|plural| endpoint.is_core(plural))
+        || default_classes::is_ingress(endpoint)
+        || defaults::is_attributes_class(endpoint)
 }
 
 /// Asks the validating plugins about a new object. Records warnings and audit annotations.

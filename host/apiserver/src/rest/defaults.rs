@@ -20,6 +20,9 @@ pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// The finalizer of PersistentVolumes.
 pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
+/// The finalizer of VolumeAttributesClasses.
+pub(crate) const CLASS_PROTECTION: &str = "kubernetes.io/vac-protection";
+
 /// The priority that a Pod gets from its PriorityClass.
 #[derive(Debug, PartialEq, Eq)]
 struct Priority {
@@ -54,6 +57,8 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -
         add_finalizer(value, CLAIM_PROTECTION);
     } else if state.protects_volumes && endpoint.is_core("persistentvolumes") {
         add_finalizer(value, VOLUME_PROTECTION);
+    } else if state.protects_volumes && is_attributes_class(endpoint) {
+        add_finalizer(value, CLASS_PROTECTION);
     }
     default_classes::on_create(state, endpoint, value);
     Ok(())
@@ -94,6 +99,11 @@ pub(super) fn on_pod_update(old: &Value, new: &mut Value) {
         }
     }
     add_tolerations(&mut new["spec"]);
+}
+
+/// Whether the endpoint serves VolumeAttributesClasses.
+pub(super) fn is_attributes_class(endpoint: &Endpoint) -> bool {
+    endpoint.group == "storage.k8s.io" && endpoint.resource.names.plural == "volumeattributesclasses"
 }
 
 fn add_finalizer(value: &mut Value, finalizer: &str) {
