@@ -67,10 +67,15 @@ impl<K: Ord> Reinvocation<K> {
         !is_second_round || self.outdated.contains(key)
     }
 
+    /// Lets all that may be called again, and were called, be called in the second round.
+    pub(super) fn call_all_again(&mut self) {
+        self.outdated.append(&mut self.called);
+    }
+
     /// Records a call.
     pub(super) fn record(&mut self, key: K, is_reinvoked: bool, changed: bool) {
         if changed {
-            self.outdated.append(&mut self.called);
+            self.call_all_again();
         }
         if is_reinvoked {
             self.called.insert(key);

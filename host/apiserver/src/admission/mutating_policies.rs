@@ -12,9 +12,12 @@ use super::expressions::{CONDITIONS_BUDGET, POLICY_BUDGET};
 use super::mutation;
 use super::params::Param;
 use super::policies::Check;
-use super::policy::{Mutation, Policy, PolicyRules};
+use super::policy::{Mutation, PatchType, Policy, PolicyRules};
 use super::request::{Objects, Operation, WriteRequest};
 use crate::status::{Cause, Status};
+
+/// What a mutation costs for each value in the object, besides its expression.
+const COST_PER_MEMBER: u64 = 10;
 
 /// Identifies a policy with a binding and a parameter, by their positions and the parameter's namespace and name.
 pub(super) type InvocationKey = (usize, usize, String, String);
@@ -68,7 +71,7 @@ pub(super) async fn mutate(
         return Ok(false);
     }
     let mut dispatch = Dispatch { active, write, old, built_in, problems: Vec::new() };
-    let mut any_change = false;
+    let (mut any_change, mut any_success) = (false, false);
     // Which policies are for the write does not depend on what earlier ones change.
     let original = object.clone();
     for invocation in dispatch.invocations(&original) {
@@ -80,11 +83,17 @@ pub(super) async fn mutate(
         }
         let before = object.clone();
         for mutation in &invocation.rules.mutations {
-            dispatch.apply(&invocation, mutation, object, left).await?;
+            any_success |= dispatch.apply(&invocation, mutation, object, left).await?;
         }
         let changed = before != *object;
         any_change |= changed;
         reinvocation.record(invocation.key, invocation.rules.is_reinvoked, changed);
+    }
+    if any_success {
+        // As in kube-apiserver, a mutation that was applied counts as a change of the object even if it changed nothing, so all policies that may
+        // be called again are.
+        reinvocation.call_all_again();
+        any_change = true;
     }
     let name = name_of(write, Some(object));
     refusal(dispatch.problems, write, name).map_or(Ok(any_change), Err)
@@ -163,16 +172,18 @@ impl<'a> Dispatch<'a> {
         })
     }
 
-    /// Applies a mutation to the object.
+    /// Applies a mutation to the object. Returns whether that succeeded.
     async fn apply(
         &mut self,
         invocation: &Invocation<'a, '_>,
         mutation: &Mutation,
         object: &mut Value,
         left: &mut u64,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         let version = &invocation.version;
-        let Some(new) = version.convert(self.write, Some(object)).await? else { return Ok(()) };
+        // The object is copied, compared and decoded for each mutation and parameter.
+        *left = left.saturating_sub(COST_PER_MEMBER.saturating_mul(members(object)));
+        let Some(new) = version.convert(self.write, Some(object)).await? else { return Ok(false) };
         let old = version.convert(self.write, self.old).await?;
         let check = self.check();
         let mut inputs = check.inputs_with(version, (Some(&new), old.as_ref()), invocation.param.as_ref());
@@ -186,22 +197,35 @@ impl<'a> Dispatch<'a> {
             .map_err(|failure| failure.describe(&mutation.text))
             .and_then(|value| mutation::apply(mutation.patch, &value, &new, self.write, endpoint));
         match patched {
-            Ok(patched) if patched == new => {}
+            Ok(patched) if patched == new => Ok(true),
             Ok(patched) => {
+                if mutation.patch == PatchType::JsonPatch {
+                    mutation::check_decodes(&patched, endpoint)?;
+                }
                 let mut patched = version.convert_back(self.write, patched).await?;
                 self.built_in.complete(&mut patched)?;
                 *object = patched;
+                Ok(true)
             }
             Err(message) => {
                 let (policy, binding) = (invocation.policy, Some(invocation.binding));
                 self.problems.push(Problem { policy, binding, message, is_invalid: true });
+                Ok(false)
             }
         }
-        Ok(())
     }
 
     fn check(&self) -> Check<'a> {
         Check { active: self.active, write: self.write, objects: Objects { new: None, old: self.old } }
+    }
+}
+
+/// Returns the number of values in a value.
+fn members(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.iter().map(members).sum::<u64>() + 1,
+        Value::Object(members_of) => members_of.values().map(members).sum::<u64>() + 1,
+        _ => 1,
     }
 }
 

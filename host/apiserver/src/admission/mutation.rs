@@ -9,6 +9,7 @@ use super::request::WriteRequest;
 use crate::patch::apply::merge_configuration;
 use crate::patch::{PatchError, json_patch};
 use crate::registry::Endpoint;
+use crate::status::Status;
 
 /// The parts and bytes of text that the JSON of a value may have together. Parts that a value shares count as often as they are there.
 const MAX_SIZE: usize = 3 << 20;
@@ -44,6 +45,38 @@ pub(super) fn apply(
             Err(error) => Err(format!("JSON Patch: {error}")),
         },
     }
+}
+
+/// Errors if the result of a JSON patch is no object of the kind. As in kube-apiserver, this refuses the write whatever the failure policy says, and an
+/// unknown field of a built-in kind is an error (`patch/json_patch.go`).
+pub(super) fn check_decodes(object: &Value, endpoint: &Endpoint) -> Result<(), Status> {
+    if !object.is_object() {
+        return Err(Status::internal(no_object(object)));
+    }
+    let Some(schema) = endpoint.schema.as_ref().filter(|schema| schema.is_built_in()) else { return Ok(()) };
+    if let Some(problem) = schema.decode_error(object) {
+        return Err(Status::internal(problem));
+    }
+    match schema.prune_strictly(&mut object.clone()).as_slice() {
+        [] => Ok(()),
+        unknown => Err(Status::internal(format!("strict decoding error: {}", unknown.join(", ")))),
+    }
+}
+
+/// Returns why kube-apiserver cannot decode a value that is no object.
+fn no_object(value: &Value) -> String {
+    let found = match value {
+        Value::Array(_) => "array",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        // It decodes as an object without a kind.
+        Value::Null | Value::Object(_) => return "Object 'Kind' is missing in 'null'".to_owned(),
+    };
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    )
 }
 
 /// Returns the configuration that a value is.

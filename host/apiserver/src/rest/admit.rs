@@ -123,11 +123,20 @@ fn complete(endpoint: &Endpoint, value: &mut Value) {
 }
 
 /// Decodes an object that admission changed. Its type remains that of the endpoint.
+///
+/// # Errors
+/// The object is malformed, which is an error of the policy or webhook and not of the client.
 pub(crate) fn decode_mutated(endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
+    if !value.is_object() {
+        return Err(Status::internal("admission replaced the object by something else"));
+    }
     value["apiVersion"] = endpoint.api_version.as_str().into();
     value["kind"] = endpoint.kind().into();
     let Some(schema) = &endpoint.schema else { return Ok(()) };
-    remove_unknown_fields(schema, value)?;
+    if let Some(problem) = schema.decode_error(value) {
+        return Err(Status::internal(problem));
+    }
+    schema.prune(value);
     schema.apply_defaults(value).map_err(|DefaultsTooLarge| Status::too_large_for_storage(None))?;
     complete(endpoint, value);
     Ok(())

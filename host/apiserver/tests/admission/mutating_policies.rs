@@ -119,11 +119,32 @@ async fn a_policy_is_evaluated_again_if_a_later_one_changed_the_object() {
     bound_policy(&api, "a", "configmaps", &[json_patch(count)], &again).await;
     let object = config_map("m", &json!({"x": "1"}));
     let alone = api.post(&core("configmaps?dryRun=All"), &object).await.ok();
-    assert_eq!(alone["data"], json!({"x": "1", "first": "1"}));
+    // As in kube-apiserver, its own mutation is a reason to evaluate it again.
+    assert_eq!(alone["data"], json!({"x": "1", "first": "1", "second": "1"}));
     let later = "[JSONPatch{op: 'add', path: '/data/later', value: '1'}]";
     bound_policy(&api, "b", "configmaps", &[json_patch(later)], &json!({})).await;
     let both = api.post(&core("configmaps"), &object).await.ok();
     assert_eq!(both["data"], json!({"x": "1", "first": "1", "later": "1", "second": "1"}));
+}
+
+#[tokio::test]
+async fn a_json_patch_must_result_in_an_object_of_the_kind() {
+    let api = Api::new();
+    let problem = async |patch: &str| {
+        let name = format!("p{}", patch.len());
+        let ignore = json!({"failurePolicy": "Ignore"});
+        bound_policy(&api, &name, "pods", &[json_patch(patch)], &ignore).await;
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let refused = api.post(&core("pods"), &pod).await.fails(500, "InternalError");
+        api.delete(&format!("{BINDINGS}/{name}"), &Value::Null).await.ok();
+        refused["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let message = problem("[JSONPatch{op: 'replace', path: '', value: 'x'}]").await;
+    assert!(message.contains("cannot unmarshal string into Go value of type struct"), "{message}");
+    let message = problem("[JSONPatch{op: 'add', path: '/spec/unknown', value: 'x'}]").await;
+    assert!(message.ends_with("strict decoding error: unknown field \"spec.unknown\""), "{message}");
+    let message = problem("[JSONPatch{op: 'add', path: '/spec/activeDeadlineSeconds', value: 'three'}]").await;
+    assert!(message.contains("cannot unmarshal string into Go struct field"), "{message}");
 }
 
 #[tokio::test]
