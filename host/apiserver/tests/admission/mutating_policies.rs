@@ -143,7 +143,8 @@ async fn a_json_patch_must_result_in_an_object_of_the_kind() {
     assert!(message.contains("cannot unmarshal string into Go value of type struct"), "{message}");
     let message = problem("[JSONPatch{op: 'add', path: '/spec/unknown', value: 'x'}]").await;
     assert!(message.ends_with("strict decoding error: unknown field \"spec.unknown\""), "{message}");
-    let message = problem("[JSONPatch{op: 'add', path: '/spec/activeDeadlineSeconds', value: 'three'}]").await;
+    let message =
+        problem("[JSONPatch{op: 'add', path: '/spec/activeDeadlineSeconds', value: 'three'}]").await;
     assert!(message.contains("cannot unmarshal string into Go struct field"), "{message}");
 }
 

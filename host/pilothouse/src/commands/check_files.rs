@@ -130,8 +130,11 @@ fn entry_problems(path: &Path, file: &str, config: &HostConfig) -> Vec<FileProbl
 #[cfg(feature = "registry")]
 fn policy_problem(path: Option<&Path>) -> Option<FileProblem> {
     let path = path.filter(|path| path.exists())?;
-    let problem = pilothouse_registry::SignaturePolicy::read(path).err()?.to_string();
-    Some(FileProblem { file: path.display().to_string(), line: None, problem })
+    let (file, problem) =
+        (path.display().to_string(), pilothouse_registry::SignaturePolicy::read(path).err()?);
+    let problem = problem.to_string();
+    let text = problem.strip_prefix(&format!("{file}: ")).unwrap_or(&problem).to_owned();
+    Some(with_line(file, &text))
 }
 
 #[cfg(not(feature = "registry"))]

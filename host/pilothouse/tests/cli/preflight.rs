@@ -113,7 +113,7 @@ fn configuration_files_are_checked_without_plugins() {
     }
     write("config.yaml", "registries: {policy: policy.yaml}\n");
     assert_succeeds(folder.path(), &["check", "--config", "config.yaml"]);
-    write("policy.yaml", "rules: [{match: ['r.example/**'], signers: [{keyFile: absent.pem}]}]\n");
+    write("policy.yaml", "rules: [{match: ['r.example/**'], signers: [{name: a, keyFile: absent.pem}]}]\n");
     let arguments = ["check", "--config", "config.yaml"];
     let output = assert_fails(folder.path(), &arguments, 1, &["one file is invalid"]);
     assert!(
