@@ -3,8 +3,9 @@
 mod api;
 
 use api::{Answer, Api, core};
-use pilothouse_apiserver::ApiServer;
+use pilothouse_apiserver::{ApiServer, TokioClock};
 use serde_json::{Value, json};
+use tokio::time::{Duration, Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 fn start() -> (Api, DropGuard) {
@@ -136,4 +137,110 @@ async fn claims_are_charged_when_more_is_allocated_and_events_never() {
     allocate("3Gi").await.fails(403, "Forbidden");
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
     api.post(&core("events"), &event).await.ok();
+}
+
+/// Creates a quota with a status, for servers without the controller.
+async fn create_measured(api: &Api, name: &str, hard: &Value, used: &Value) {
+    let quota = json!({"metadata": {"name": name}, "spec": {"hard": hard}});
+    api.post(&core("resourcequotas"), &quota).await.ok();
+    let status = json!({"status": {"hard": hard, "used": used}});
+    api.merge(&core(&format!("resourcequotas/{name}/status")), &status).await.ok();
+}
+
+#[tokio::test]
+async fn custom_resource_is_converted_before_a_quota_is_charged() {
+    let api = Api::new();
+    let version = |name: &str, storage: bool| {
+        json!({
+            "name": name, "served": true, "storage": storage,
+            "schema": {"openAPIV3Schema": {"type": "object"}},
+        })
+    };
+    let crd = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1", false), version("v2", true)],
+            "conversion": {"strategy": "Webhook", "webhook": {
+                // Nothing listens there, so each conversion fails.
+                "clientConfig": {"url": "https://127.0.0.1:1/convert"}, "conversionReviewVersions": ["v1"],
+            }},
+        },
+    });
+    api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.ok();
+    let count = |count: &str| json!({"count/widgets.example.com": count});
+    create_measured(&api, "q", &count("1"), &count("0")).await;
+    let before = api.get(&core("resourcequotas/q")).await.ok();
+    let widget = |version: &str| json!({"apiVersion": version, "kind": "Widget", "metadata": {"name": "w"}});
+    let failed = api.post("/apis/example.com/v1/namespaces/default/widgets", &widget("example.com/v1")).await;
+    assert_eq!(failed.code, 500, "{failed:?}");
+    assert_eq!(api.get(&core("resourcequotas/q")).await.ok(), before, "never charged");
+    api.post("/apis/example.com/v2/namespaces/default/widgets", &widget("example.com/v2")).await.ok();
+    assert_eq!(used(&api).await, count("1"));
+}
+
+#[tokio::test]
+async fn quotas_are_charged_only_if_all_of_them_allow_the_write() {
+    let api = Api::new();
+    let one = json!({"count/secrets": "1"});
+    create_measured(&api, "a", &json!({"count/secrets": "5"}), &one).await;
+    create_measured(&api, "b", &one, &one).await;
+    let before = api.get(&core("resourcequotas/a")).await.ok();
+    let refused = api.post(&core("secrets"), &config_map("s")).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "secrets \"s\" is forbidden: exceeded quota: b, requested: count/secrets=1, used: count/secrets=1, limited: \
+         count/secrets=1"
+    );
+    assert_eq!(api.get(&core("resourcequotas/a")).await.ok(), before, "never charged");
+}
+
+#[tokio::test]
+async fn constraints_of_all_quotas_are_checked_before_their_limits() {
+    let api = Api::new();
+    create_measured(&api, "a", &json!({"pods": "0"}), &json!({"pods": "0"})).await;
+    create_measured(&api, "b", &json!({"requests.cpu": "1"}), &json!({"requests.cpu": "0"})).await;
+    let refused = api.post(&core("pods"), &pod("p", &json!({}))).await.fails(403, "Forbidden");
+    assert_eq!(
+        refused["message"],
+        "pods \"p\" is forbidden: failed quota: b: must specify requests.cpu for: c"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_of_usage_is_measured_later_and_change_of_limits_at_once() {
+    let (api, _running) = start();
+    create_quota(&api, &json!({"count/secrets": "5"}), &json!({})).await;
+    let start = Instant::now();
+    let wrong = json!({"status": {"used": {"count/secrets": "3"}}});
+    api.merge(&core("resourcequotas/q/status"), &wrong).await.ok();
+    let is_measured = |answer: &Answer| answer.body["status"]["used"]["count/secrets"] == "0";
+    api.until(&core("resourcequotas/q"), is_measured).await;
+    let elapsed = start.elapsed();
+    assert!((900..1200).contains(&elapsed.as_millis()), "{elapsed:?}");
+    let start = Instant::now();
+    api.merge(&core("resourcequotas/q"), &json!({"spec": {"hard": {"count/secrets": "6"}}})).await.ok();
+    let has_limits = |answer: &Answer| answer.body["status"]["hard"]["count/secrets"] == "6";
+    api.until(&core("resourcequotas/q"), has_limits).await;
+    assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_past_its_grace_period_uses_no_resources() {
+    let clock = TokioClock::starting_at("2026-01-01T00:00:00Z".parse().expect("a time"));
+    let server = ApiServer::builder().clock(clock).build();
+    let shutdown = CancellationToken::new();
+    let _controllers = server.run_controllers(shutdown.clone());
+    let (api, _running) = (Api { server }, shutdown.drop_guard());
+    create_quota(&api, &json!({"pods": "1", "count/pods": "5"}), &json!({})).await;
+    let mut stuck = pod("p", &json!({}));
+    stuck["metadata"]["finalizers"] = json!(["example.com/stuck"]);
+    api.post(&core("pods"), &stuck).await.ok();
+    assert_eq!(used(&api).await, json!({"pods": "1", "count/pods": "1"}));
+    api.delete(&core("pods/p"), &json!({"gracePeriodSeconds": 0})).await.ok();
+    api.until(&core("resourcequotas/q"), |answer| answer.body["status"]["used"]["pods"] == "0").await;
+    assert_eq!(used(&api).await["count/pods"], "1");
+    let phase = api.get(&core("pods/p")).await.ok()["status"]["phase"].clone();
+    assert!(phase == "Pending" || phase == "Running", "{phase}");
+    api.post(&core("pods"), &pod("r", &json!({}))).await.ok();
 }

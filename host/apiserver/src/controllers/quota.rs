@@ -3,7 +3,7 @@
 //! What a write adds, the admission plugin writes. The controller measures again when something that is counted ends or changes, and from time to
 //! time.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -25,13 +25,17 @@ const BATCH_SIZE: usize = 32;
 /// The time after which the usage of a quota is measured again, as in Kubernetes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
+/// The minimum interval between measurements that only changes of the measured usage cause. Each write that admission charges is such a change.
+const USAGE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The interval between attempts to write a status.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the status of ResourceQuotas.
 #[derive(Default)]
 pub(super) struct ResourceQuotas {
-    known: BTreeSet<Key>,
+    /// The quotas that exist, with the time at which each was last measured.
+    known: BTreeMap<Key, Option<Instant>>,
     queue: Queue<Key>,
 }
 
@@ -44,15 +48,19 @@ impl Controller for ResourceQuotas {
                 self.known.remove(&key);
                 self.queue.remove(&key);
             } else {
-                self.known.insert(key.clone());
-                self.queue.add(key, observation.due);
+                let measured = *self.known.entry(key.clone()).or_default();
+                // Every measurement reads all objects of the namespace.
+                let earliest = measured.filter(|_| has_current_limits(&object.value()));
+                let due = earliest.map_or(observation.due, |at| observation.due.max(at + USAGE_INTERVAL));
+                self.queue.add(key, due);
             }
         }
         if object.namespace.is_empty() || !changes_usage(observation) {
             return;
         }
         let start: Key = (object.namespace.clone(), "".into());
-        for key in self.known.range(start..).take_while(|key| key.0 == object.namespace) {
+        let known = self.known.range(start..).map(|(key, _)| key);
+        for key in known.take_while(|key| key.0 == object.namespace) {
             self.queue.add(key.clone(), observation.due);
         }
     }
@@ -63,10 +71,19 @@ impl Controller for ResourceQuotas {
 
     fn run(&mut self, state: &State, now: Instant) {
         for key in self.queue.take_due(now, BATCH_SIZE) {
+            if let Some(measured) = self.known.get_mut(&key) {
+                *measured = Some(now);
+            }
             let delay = if sync(state, &key) { RESYNC_INTERVAL } else { RETRY_INTERVAL };
             self.queue.add(key, now + delay);
         }
     }
+}
+
+/// Whether the status of a quota has the limits of its spec, so that only its usage can be outdated.
+fn has_current_limits(quota: &Value) -> bool {
+    let hard = &quota["status"]["hard"];
+    !hard.is_null() && Amounts::read(hard).is_equal(&Amounts::read(&quota["spec"]["hard"]))
 }
 
 /// Whether a change may reduce what is used, or change it in a way that admission does not add.

@@ -164,11 +164,10 @@ async fn store_checked(
     if admission.is_active() {
         admission.validate(&write, Objects { new: Some(&value), old: None }).await?;
     }
+    // Converted first, because the controller removes the charge of an object that waits for a webhook and is not stored yet.
+    let value = endpoint.to_storage(value).await?;
     let charge = quota::charge(state, &write, &value, None)?;
-    let stored = match endpoint.to_storage(value).await {
-        Ok(value) => store(state, endpoint, namespace, (value, version), options.dry_run),
-        Err(status) => Err(status),
-    };
+    let stored = store(state, endpoint, namespace, (value, version), options.dry_run);
     if stored.is_err() {
         charge.take_back(state);
     }

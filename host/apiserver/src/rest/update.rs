@@ -496,15 +496,14 @@ async fn store_charged(
     current: &Arc<StoredObject>,
     (old, new): (&Value, Value),
 ) -> Result<Result<Arc<StoredObject>, WriteError>, Status> {
+    // Converted first, so that nothing waits between the charge and the write.
+    let new = write.endpoint.to_storage(new).await?;
     let charge = quota::charge(state, write, &new, Some(old))?;
-    let stored = match write.endpoint.to_storage(new).await {
-        Ok(new) => Ok(store(state, write.endpoint, current, new, write.dry_run)),
-        Err(status) => Err(status),
-    };
-    if !matches!(stored, Ok(Ok(_))) {
+    let stored = store(state, write.endpoint, current, new, write.dry_run);
+    if stored.is_err() {
         charge.take_back(state);
     }
-    stored
+    Ok(stored)
 }
 
 /// Stores the new state, or removes the object if this completes its deletion.

@@ -6,6 +6,7 @@
 mod amounts;
 mod usage;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) use amounts::Amounts;
@@ -44,10 +45,10 @@ impl Charge {
     }
 }
 
-/// Checks a write against the quotas of its namespace, and adds what it uses to their usage.
+/// Checks a write against all quotas of its namespace, and then adds what it uses to their usage.
 ///
 /// # Errors
-/// 403 if a quota is exceeded.
+/// 403 if a quota refuses the write.
 pub(super) fn charge(
     state: &State,
     write: &WriteRequest<'_>,
@@ -69,27 +70,32 @@ pub(super) fn charge(
     if !handles(&evaluator, write, new, old) {
         return Ok(charge);
     }
-    let about = Request { write, evaluator, new, old };
-    for quota in table.list(Some(write.namespace)).0 {
+    let now = state.clock.now();
+    let usage = evaluator.usage(new, now);
+    let increase = old.map(|old| usage.without(&evaluator.usage(old, now)));
+    let request = Request { write, evaluator, new, old, usage, increase };
+    let quotas: Vec<Value> = table.list(Some(write.namespace)).0.iter().map(|quota| quota.value()).collect();
+    let affected = request.check(&quotas)?;
+    if write.dry_run {
+        return Ok(charge);
+    }
+    for quota in affected {
+        let name = meta::text(quota, "name");
         let mut added = None;
-        let result = if write.dry_run {
-            about.check(&quota.value()).map(drop)
-        } else {
-            change_usage(state, write.namespace, &quota.name, |current| {
-                let delta = about.check(current)?;
-                added = delta.clone();
-                Ok(delta.map(|delta| {
-                    let mut used = Amounts::read(&current["status"]["used"]);
-                    used.add(&delta);
-                    used
-                }))
-            })
-        };
+        let result = change_usage(state, write.namespace, name, |current| {
+            // Checked again, because another write may have charged the quota since.
+            added = if request.is_limited_by(current)? { request.addition(current)? } else { None };
+            Ok(added.as_ref().map(|added| {
+                let mut used = Amounts::read(&current["status"]["used"]);
+                used.add(added);
+                used
+            }))
+        });
         if let Err(status) = result {
             charge.take_back(state);
             return Err(status);
         }
-        charge.added.extend(added.map(|added| (quota.name.to_string(), added)));
+        charge.added.extend(added.map(|added| (name.to_owned(), added)));
     }
     Ok(charge)
 }
@@ -140,15 +146,44 @@ struct Request<'a> {
     evaluator: Evaluator,
     new: &'a Value,
     old: Option<&'a Value>,
+    /// What the new object uses.
+    usage: Amounts,
+    /// What the new object uses more than the old one; `None` if there is no old one.
+    increase: Option<Amounts>,
 }
 
 impl Request<'_> {
-    /// Returns what the write adds to the usage of a quota; `None` if nothing.
-    fn check(&self, quota: &Value) -> Result<Option<Amounts>, Status> {
+    /// Checks the write against all quotas, in the order of Kubernetes. Returns those whose usage the write increases.
+    fn check<'q>(&self, quotas: &'q [Value]) -> Result<Vec<&'q Value>, Status> {
+        let mut limiting = Vec::new();
+        for quota in quotas {
+            if self.is_limited_by(quota)? {
+                limiting.push(quota);
+            }
+        }
+        let negative = self.usage.negative();
+        if !negative.is_empty() {
+            let names = negative.join(",");
+            return Err(self.forbidden(&format!("quota usage is negative for resource(s): {names}")));
+        }
+        let mut affected = Vec::new();
+        for quota in limiting {
+            if self.addition(quota)?.is_some() {
+                affected.push(quota);
+            }
+        }
+        Ok(affected)
+    }
+
+    /// Whether a quota is for the object.
+    ///
+    /// # Errors
+    /// 403 if the object lacks resources that the quota limits, or the usage of the quota is not known.
+    fn is_limited_by(&self, quota: &Value) -> Result<bool, Status> {
         let (status, name) = (&quota["status"], meta::text(quota, "name"));
         let (hard, used) = (Amounts::read(&status["hard"]), Amounts::read(&status["used"]));
         if !self.evaluator.matches(quota, &hard, self.new) {
-            return Ok(None);
+            return Ok(false);
         }
         let limited = hard.masked(|name| self.evaluator.uses(name));
         if let Some(problem) = self.evaluator.missing(self.new, &limited) {
@@ -158,17 +193,19 @@ impl Request<'_> {
             let names = limited.names().collect::<Vec<_>>().join(",");
             return Err(self.forbidden(&format!("status unknown for quota: {name}, resources: {names}")));
         }
-        let usage = self.evaluator.usage(self.new);
-        let negative = usage.negative();
-        if !negative.is_empty() {
-            let names = negative.join(",");
-            return Err(self.forbidden(&format!("quota usage is negative for resource(s): {names}")));
-        }
-        let delta = match self.old.filter(|old| self.evaluator.matches(quota, &hard, old)) {
-            Some(old) => usage.without(&self.evaluator.usage(old)),
-            None => usage,
-        };
-        let requested = delta.nonzero().masked(|name| hard.get(name).is_some());
+        Ok(true)
+    }
+
+    /// Returns what the write adds to the usage of a quota that is for the object; `None` if nothing.
+    ///
+    /// # Errors
+    /// 403 if the quota would be exceeded.
+    fn addition(&self, quota: &Value) -> Result<Option<Amounts>, Status> {
+        let (status, name) = (&quota["status"], meta::text(quota, "name"));
+        let (hard, used) = (Amounts::read(&status["hard"]), Amounts::read(&status["used"]));
+        let was_limited = self.old.is_some_and(|old| self.evaluator.matches(quota, &hard, old));
+        let delta = self.increase.as_ref().filter(|_| was_limited).unwrap_or(&self.usage);
+        let requested = delta.clone().nonzero().masked(|name| hard.get(name).is_some());
         if requested.is_empty() {
             return Ok(None);
         }
@@ -197,6 +234,7 @@ pub(crate) fn status_of(state: &State, quota: &Value) -> Value {
     let namespace = meta::text(quota, "namespace");
     let hard = Amounts::read(&quota["spec"]["hard"]);
     let mut used = Amounts::read(&quota["status"]["used"]);
+    let now = state.clock.now();
     for endpoint in state.registry().preferred_endpoints() {
         if !endpoint.resource.namespaced || endpoint.resource.strategy.is_review {
             continue;
@@ -206,7 +244,7 @@ pub(crate) fn status_of(state: &State, quota: &Value) -> Value {
         if tracked.is_empty() {
             continue;
         }
-        let measured = measure(&endpoint, &evaluator, namespace, &quota["spec"]);
+        let measured = measure(&endpoint, &evaluator, namespace, &quota["spec"], now);
         for name in tracked.names() {
             used.set(name, measured.get(name).unwrap_or_default());
         }
@@ -216,7 +254,13 @@ pub(crate) fn status_of(state: &State, quota: &Value) -> Value {
 }
 
 /// Returns what the objects of a namespace use that are in the scopes of a quota.
-fn measure(endpoint: &Endpoint, evaluator: &Evaluator, namespace: &str, spec: &Value) -> Amounts {
+fn measure(
+    endpoint: &Endpoint,
+    evaluator: &Evaluator,
+    namespace: &str,
+    spec: &Value,
+    now: Timestamp,
+) -> Amounts {
     let mut sum = Amounts::default();
     if let Some(name) = evaluator.only_counts() {
         // No object is read, because none is in a scope or all are.
@@ -228,7 +272,7 @@ fn measure(endpoint: &Endpoint, evaluator: &Evaluator, namespace: &str, spec: &V
     for object in endpoint.resource.table.list(Some(namespace)).0 {
         let value = object.value();
         if evaluator.is_in_scopes(spec, &value) {
-            sum.add(&evaluator.usage(&value));
+            sum.add(&evaluator.usage(&value, now));
         }
     }
     sum

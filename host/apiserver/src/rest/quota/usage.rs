@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::amounts::{Amount, Amounts};
@@ -88,12 +89,12 @@ impl Evaluator {
         }
     }
 
-    /// Returns what an object uses.
-    pub(crate) fn usage(&self, object: &Value) -> Amounts {
+    /// Returns what an object uses at a time.
+    pub(crate) fn usage(&self, object: &Value, now: Timestamp) -> Amounts {
         let mut usage = Amounts::default();
         let one = Amount::count(1);
         match self {
-            Self::Pods => return usage_of_pod(object),
+            Self::Pods => return usage_of_pod(object, now),
             Self::Services => {
                 let ports = object["spec"]["ports"].as_array().map_or(&[][..], Vec::as_slice);
                 let is_balanced = object["spec"]["type"] == "LoadBalancer";
@@ -273,10 +274,11 @@ fn amounts_of(container: &Value, of: &str) -> Amounts {
     Amounts::read(&container["resources"][of])
 }
 
-fn usage_of_pod(pod: &Value) -> Amounts {
+fn usage_of_pod(pod: &Value, now: Timestamp) -> Amounts {
     let mut usage = Amounts::default();
     usage.set("count/pods", Amount::count(1));
-    if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
+    let is_finished = matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
+    if is_finished || is_past_grace_period(pod, now) {
         return usage;
     }
     let (requests, mut limits) = (requests_of_pod(pod), total(pod, "limits"));
@@ -285,6 +287,16 @@ fn usage_of_pod(pod: &Value) -> Amounts {
     limits.add(&overhead.masked(|name| limits.get(name).is_some()));
     usage.add(&usage_of_resources(&requests, &limits));
     usage
+}
+
+/// Whether a Pod is still there although its deletion should be complete, for example because its Node is lost. As in Kubernetes, the grace period
+/// is added to the deletion timestamp, which already includes it.
+fn is_past_grace_period(pod: &Value, now: Timestamp) -> bool {
+    let metadata = &pod["metadata"];
+    let deleted = metadata["deletionTimestamp"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+    let grace_period = metadata["deletionGracePeriodSeconds"].as_i64().map(SignedDuration::from_secs);
+    let (Some(deleted), Some(grace_period)) = (deleted, grace_period) else { return false };
+    deleted.checked_add(grace_period).is_ok_and(|end| now > end)
 }
 
 /// Returns what a Pod requests, with its overhead.
@@ -387,12 +399,12 @@ mod tests {
             "overhead": {"cpu": "50m"},
         }});
         assert_eq!(
-            Evaluator::Pods.usage(&pod).to_string(),
+            Evaluator::Pods.usage(&pod, Timestamp::UNIX_EPOCH).to_string(),
             "count/pods=1,cpu=350m,limits.cpu=1050m,memory=1Gi,pods=1,requests.cpu=350m,requests.memory=1Gi,\
              requests.nvidia.com/gpu=1"
         );
         let finished = json!({"spec": pod["spec"], "status": {"phase": "Succeeded"}});
-        assert_eq!(Evaluator::Pods.usage(&finished).to_string(), "count/pods=1");
+        assert_eq!(Evaluator::Pods.usage(&finished, Timestamp::UNIX_EPOCH).to_string(), "count/pods=1");
         let hard = Amounts::read(&json!({"requests.cpu": "1", "limits.memory": "1Gi", "pods": "2"}));
         assert_eq!(
             Evaluator::Pods.missing(&pod, &hard).as_deref(),
@@ -401,16 +413,25 @@ mod tests {
     }
 
     #[test]
+    fn pods_past_their_grace_period_are_only_counted() {
+        let metadata = json!({"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30});
+        let pod = json!({"metadata": metadata, "spec": {"containers": [{"name": "a"}]}});
+        let usage_at = |now: &str| Evaluator::Pods.usage(&pod, now.parse().expect("a time")).to_string();
+        assert_eq!(usage_at("2026-01-01T00:01:00Z"), "count/pods=1,pods=1");
+        assert_eq!(usage_at("2026-01-01T00:01:00.001Z"), "count/pods=1");
+    }
+
+    #[test]
     fn services_and_claims_use_more_than_their_number() {
         let service = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 1}, {"port": 2}]}});
         assert_eq!(
-            Evaluator::Services.usage(&service).to_string(),
+            Evaluator::Services.usage(&service, Timestamp::UNIX_EPOCH).to_string(),
             "count/services=1,services=1,services.loadbalancers=1,services.nodeports=2"
         );
         let claim =
             json!({"spec": {"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}});
         assert_eq!(
-            Evaluator::Claims.usage(&claim).to_string(),
+            Evaluator::Claims.usage(&claim, Timestamp::UNIX_EPOCH).to_string(),
             "count/persistentvolumeclaims=1,fast.storageclass.storage.k8s.io/persistentvolumeclaims=1,\
              fast.storageclass.storage.k8s.io/requests.storage=1Gi,persistentvolumeclaims=1,requests.storage=1Gi"
         );
