@@ -212,7 +212,8 @@ impl Request<'_> {
         let mut after = used.masked(|name| requested.get(name).is_some());
         after.add(&requested);
         let exceeded = after.above(&hard);
-        if !exceeded.is_empty() {
+        // As in Kubernetes, an update of a status is charged, but never refused: it says what has happened.
+        if !exceeded.is_empty() && self.write.subresource != "status" {
             let only = |amounts: &Amounts| amounts.masked(|name| exceeded.iter().any(|known| known == name));
             return Err(self.forbidden(&format!(
                 "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
