@@ -20,7 +20,7 @@ pub(super) fn wait_for_data(prometheus: &Prometheus, server: &Api) -> Result<()>
         server.merge(FOO, &json!({"spec": {"replicas": replicas.get()}}))?;
         Ok(has_data(prometheus, &missing))
     });
-    named(waited, missing.into_inner(), prometheus)
+    named(waited, &missing.into_inner(), prometheus)
 }
 
 /// Waits until every query of the dashboard about the delivery of plugins has returned data. The host pulls plugins from a registry, and takes
@@ -29,7 +29,7 @@ pub(super) fn wait_for_delivery(prometheus: &Prometheus) -> Result<()> {
     let missing = RefCell::new(monitoring::delivery_queries());
     let waited =
         prometheus.api().wait("data about the delivery of plugins", |_| Ok(has_data(prometheus, &missing)));
-    named(waited, missing.into_inner(), prometheus)
+    named(waited, &missing.into_inner(), prometheus)
 }
 
 /// Forgets the queries that return data. Returns `Some` if none is left.
@@ -39,7 +39,7 @@ fn has_data(prometheus: &Prometheus, missing: &RefCell<Vec<(String, String)>>) -
 }
 
 /// Adds the queries without data to an error.
-fn named(waited: Result<()>, missing: Vec<(String, String)>, prometheus: &Prometheus) -> Result<()> {
+fn named(waited: Result<()>, missing: &[(String, String)], prometheus: &Prometheus) -> Result<()> {
     let lines: Vec<_> = missing.iter().map(|(panel, query)| format!("{panel}: {query}")).collect();
     waited.with_context(|| {
         let log = prometheus.log().display();
