@@ -17,7 +17,7 @@ use super::request::{Objects, Operation, WriteRequest};
 use crate::status::{Cause, Status};
 
 /// What a mutation costs for each value in the object, besides its expression.
-const COST_PER_MEMBER: u64 = 10;
+const COST_PER_VALUE: u64 = 10;
 
 /// Identifies a policy with a binding and a parameter, by their positions and the parameter's namespace and name.
 pub(super) type InvocationKey = (usize, usize, String, String);
@@ -182,7 +182,7 @@ impl<'a> Dispatch<'a> {
     ) -> Result<bool, Status> {
         let version = &invocation.version;
         // The object is copied, compared and decoded for each mutation and parameter.
-        *left = left.saturating_sub(COST_PER_MEMBER.saturating_mul(members(object)));
+        *left = left.saturating_sub(COST_PER_VALUE.saturating_mul(count_values(object)));
         let Some(new) = version.convert(self.write, Some(object)).await? else { return Ok(false) };
         let old = version.convert(self.write, self.old).await?;
         let check = self.check();
@@ -220,11 +220,11 @@ impl<'a> Dispatch<'a> {
     }
 }
 
-/// Returns the number of values in a value.
-fn members(value: &Value) -> u64 {
+/// Returns the number of values that a value consists of, itself included.
+fn count_values(value: &Value) -> u64 {
     match value {
-        Value::Array(items) => items.iter().map(members).sum::<u64>() + 1,
-        Value::Object(members_of) => members_of.values().map(members).sum::<u64>() + 1,
+        Value::Array(items) => items.iter().map(count_values).sum::<u64>() + 1,
+        Value::Object(members) => members.values().map(count_values).sum::<u64>() + 1,
         _ => 1,
     }
 }

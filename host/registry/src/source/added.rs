@@ -31,7 +31,8 @@ impl AddedPlugins {
         self.replace(KnownEntries { entries, are_all: true });
     }
 
-    /// Replaces the added plugins as [`set`](Self::set) does, but others may follow, for which the cache keeps what they used before the restart.
+    /// Replaces the added plugins like [`set`](Self::set) while others are still unknown. The cache keeps the content of all plugins that ran
+    /// before the restart.
     pub fn set_known(&self, entries: Vec<PluginEntry>) {
         self.replace(KnownEntries { entries, are_all: false });
     }

@@ -191,7 +191,7 @@ impl Shared {
         self.used.lock().remove(plugin);
     }
 
-    /// Remembers what a plugin is about to use beside the version that it has, so that it is not pruned before that.
+    /// Protects the content of a version that is being pulled from being pruned.
     pub(super) fn use_also(&self, plugin: &str, digests: Vec<Digest>) {
         self.used.lock().set_pending(plugin, digests);
     }
@@ -204,7 +204,7 @@ impl Shared {
         self.prune(&used)
     }
 
-    /// Forgets what plugins with other names used before the restart. Blocks.
+    /// Removes the records of plugins with other names, and prunes what only they used. Blocks.
     pub(super) fn forget_all_but(&self, names: &BTreeSet<&str>) {
         // A record or a blob that cannot be removed is left to the next restart.
         for (name, _) in self.cache.records(MAX_RECORDS) {

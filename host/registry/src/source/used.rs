@@ -8,20 +8,20 @@ use crate::client::Limits;
 use crate::digest::Digest;
 use crate::fetch::CachedPlugin;
 
-/// What each plugin uses.
+/// The content that each plugin uses.
 #[derive(Default)]
 pub(super) struct UsedContent(BTreeMap<String, Uses>);
 
 #[derive(Default)]
 struct Uses {
-    /// Of the version in the folder, or of that which ran before the restart.
+    /// The content of the version in the folder. After a restart, that of the version that ran before.
     current: Vec<Digest>,
-    /// Of the version that is being pulled.
+    /// The content of the version that is being pulled.
     pending: Vec<Digest>,
 }
 
 impl UsedContent {
-    /// What the plugins used that the cache has records of.
+    /// Returns the content of the plugins that the cache has records of.
     pub(super) fn recorded(cache: &Cache, limits: Limits) -> Self {
         let uses = cache.records(MAX_RECORDS).into_iter().map(|(name, manifest)| {
             let found = CachedPlugin::described(cache, manifest, limits, &name);
@@ -31,12 +31,12 @@ impl UsedContent {
         Self(uses.collect())
     }
 
-    /// The plugin uses this from now on, and nothing else.
+    /// Replaces what the plugin uses.
     pub(super) fn set(&mut self, plugin: &str, current: Vec<Digest>) {
         self.0.insert(plugin.to_owned(), Uses { current, pending: Vec::new() });
     }
 
-    /// The plugin is about to use this.
+    /// Adds content that the plugin is about to use.
     pub(super) fn set_pending(&mut self, plugin: &str, pending: Vec<Digest>) {
         self.0.entry(plugin.to_owned()).or_default().pending = pending;
     }

@@ -43,12 +43,12 @@ const FIRST_LISTS: u64 = 1_000;
 #[derive(Debug)]
 pub(super) struct HotLoop;
 
-/// After how many rounds something is a loop.
+/// The number of rounds from which a sequence of writes is a loop.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// If at least half of them return to an earlier state.
+    /// The number if at least half of the rounds return to an earlier state.
     repeated: usize,
-    /// Whatever they write.
+    /// The number for any rounds.
     any: usize,
     /// What causes the rounds.
     cause: &'static str,

@@ -13,7 +13,7 @@ pub(super) type Subject = (String, String, String);
 /// When a key is reconciled again that was just reconciled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextReconcile {
-    /// At the next event.
+    /// It is reconciled at its next event.
     Unplanned,
     /// It failed, and the host repeats it later.
     Retry,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::reconciles::Subject;
 
-/// How long after the last step a requeue may be due so that the run waits for it, in virtual milliseconds.
+/// The longest time that a run waits for a requeue after the last step, in virtual milliseconds.
 pub(super) const MAX_WAIT: u64 = 10 * 60 * 1000;
-/// How long after its time a requeue has begun at the latest, in virtual milliseconds.
+/// The longest delay between the time of a requeue and the start of its reconcile, in virtual milliseconds.
 const SLACK: u64 = 1000;
 
 /// The requeues of one host.
@@ -45,9 +45,10 @@ impl Requeues {
         *self = Self::default();
     }
 
-    /// Returns the time by which each pending requeue has fired once since nothing but them was left to wait for; `None` if the run need not
-    /// wait. Those of one key that begin anew count once, and those count that are due within [`MAX_WAIT`]. `steps` is the number of steps that
-    /// were taken: after a further one, the wait begins anew.
+    /// Returns the time by which each pending requeue has fired once; `None` if the run need not wait.
+    ///
+    /// Counts requeues that are due within [`MAX_WAIT`] after the wait began. A key that is requeued again meanwhile counts once. `steps` is the
+    /// number of steps that were taken: a further step begins a new wait.
     pub(super) fn fired_by(&mut self, now: u64, steps: usize) -> Option<u64> {
         let wait = match self.wait.take().filter(|wait| wait.steps == steps) {
             Some(wait) => wait,
