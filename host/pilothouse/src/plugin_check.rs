@@ -11,41 +11,40 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{CommandError, cluster};
 
-/// Checks files, as many at once as the machine runs threads. Returns the results in the order of the files.
+/// Checks plugins, as many at once as the machine runs threads. Returns the results in the order of the plugins.
 ///
 /// Dropping the stream ends the checks at their next await point.
 ///
 /// # Panics
 /// Panics when a check panics.
-pub(crate) fn check_each<F>(
-    files: Vec<PathBuf>,
-    check: impl Fn(PathBuf) -> F,
-) -> impl Stream<Item = (PathBuf, F::Output)>
+pub(crate) fn check_each<P, F>(plugins: Vec<P>, check: impl Fn(P) -> F) -> impl Stream<Item = (P, F::Output)>
 where
+    P: Clone,
     F: Future + Send + 'static,
     F::Output: Send,
 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    check_up_to(threads, files, check)
+    check_up_to(threads, plugins, check)
 }
 
-fn check_up_to<F>(
+fn check_up_to<P, F>(
     at_once: usize,
-    files: Vec<PathBuf>,
-    check: impl Fn(PathBuf) -> F,
-) -> impl Stream<Item = (PathBuf, F::Output)>
+    plugins: Vec<P>,
+    check: impl Fn(P) -> F,
+) -> impl Stream<Item = (P, F::Output)>
 where
+    P: Clone,
     F: Future + Send + 'static,
     F::Output: Send,
 {
-    let started = move |file: PathBuf| {
-        let task = AbortOnDropHandle::new(tokio::spawn(check(file.clone())));
+    let started = move |plugin: P| {
+        let task = AbortOnDropHandle::new(tokio::spawn(check(plugin.clone())));
         async move {
             let result = task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-            (file, result)
+            (plugin, result)
         }
     };
-    stream::iter(files).map(started).buffered(at_once)
+    stream::iter(plugins).map(started).buffered(at_once)
 }
 
 /// Checks a plugin file. With a kubeconfig, also looks up its kinds in that cluster and reviews the user's permissions there.
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn results_have_the_order_of_the_files_whichever_check_ends_first() {
+    async fn results_have_the_order_of_the_plugins_whichever_check_ends_first() {
         let second_ended = Arc::new(Notify::new());
         let checks = check_up_to(2, files(&["a", "b", "c"]), |file| {
             let second_ended = Arc::clone(&second_ended);

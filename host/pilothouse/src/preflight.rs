@@ -124,10 +124,10 @@ pub(crate) fn streaming_lists(status: u16, message: &str) -> Finding {
     }
 }
 
-/// Judges the permissions that a plugin needs, from the report of `check`. `file` is the plugin's path.
+/// Judges the permissions that a plugin needs, from the report of `check`. `rbac` and `check` are the arguments of the commands that say more.
 pub(crate) fn rights(
     plugin: &str,
-    file: &str,
+    (rbac, check): (&str, &str),
     problems: &[String],
     (allowed, needed): (usize, usize),
 ) -> Finding {
@@ -141,7 +141,7 @@ pub(crate) fn rights(
         CHECK,
         format!("{plugin}: {}{more}", problems[0]),
         format!(
-            "apply what `pilothouse rbac {file}` prints; `pilothouse check {file} --kubeconfig FILE` lists all problems"
+            "apply what `pilothouse rbac {rbac}` prints; `pilothouse check {check} --kubeconfig FILE` lists all problems"
         ),
     )
 }
@@ -300,8 +300,8 @@ mod tests {
             streaming_lists(200, ""),
             streaming_lists(403, ""),
             streaming_lists(422, "sendInitialEvents is forbidden"),
-            rights("a", "p/a.wasm", &[], (3, 3)),
-            rights("a", "p/a.wasm", &["one".to_owned(), "two".to_owned()], (1, 3)),
+            rights("a", ("p/a.wasm", "p/a.wasm"), &[], (3, 3)),
+            rights("a", ("p/a.wasm", "p/a.wasm"), &["one".to_owned(), "two".to_owned()], (1, 3)),
             crds("a", "p/a.wasm", &["Greeting".to_owned()], true).expect("a finding"),
             crds("a", "p/a.wasm", &["Greeting".to_owned()], false).expect("a finding"),
             cache("/c", None, false),
@@ -332,7 +332,7 @@ mod tests {
             assert_eq!(finding.line().lines().count(), 1, "{finding:?}");
             assert_eq!(finding.remedy.is_empty(), finding.outcome == Outcome::Passed, "{finding:?}");
         }
-        let denied = rights("a", "p/a.wasm", &["one".to_owned(), "two".to_owned()], (1, 3));
+        let denied = rights("a", ("p/a.wasm", "p/a.wasm"), &["one".to_owned(), "two".to_owned()], (1, 3));
         assert!(denied.text.contains("and 1 more") && denied.remedy.contains("rbac p/a.wasm`"), "{denied:?}");
     }
 }

@@ -36,8 +36,8 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rbac {
-    /// Plugins that one host runs together. A sidecar FILE.yaml next to each is applied.
-    #[arg(value_name = "FILE.wasm", required = true)]
+    /// Plugins that one host runs together, beside those that --config takes from registries. A sidecar FILE.yaml next to each file is applied.
+    #[arg(value_name = "FILE.wasm", required_unless_present = "config")]
     pub(crate) files: Vec<PathBuf>,
     /// Name of the roles and bindings.
     #[arg(long, env = "PILOTHOUSE_NAME", default_value = "pilothouse")]
@@ -50,7 +50,7 @@ pub(crate) struct Rbac {
         value_name = "NAMESPACE/NAME"
     )]
     pub(crate) service_account: String,
-    /// Path to the host's configuration file (YAML). Its `grants` and `grantCrds` affect the roles.
+    /// Path to the host's configuration file (YAML). Its `grants` and `grantCrds` affect the roles, and the roles include those of its `plugins`.
     #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Print the permissions that `run --auth kubernetes` requires, too, and roles for those who read the status port.
@@ -94,8 +94,8 @@ pub(crate) struct Preflight {
 
 #[derive(Debug, Args)]
 pub(crate) struct Size {
-    /// Plugins that one host runs together. A sidecar FILE.yaml next to each is applied.
-    #[arg(value_name = "FILE.wasm", required = true)]
+    /// Plugins that one host runs together, beside those that --config takes from registries. A sidecar FILE.yaml next to each file is applied.
+    #[arg(value_name = "FILE.wasm", required_unless_present = "config")]
     pub(crate) files: Vec<PathBuf>,
     /// Path to the kubeconfig file. By default, the pod's service account, or else the configuration that kubectl would use.
     #[arg(long, env = "PILOTHOUSE_KUBECONFIG", value_name = "FILE")]
@@ -103,7 +103,7 @@ pub(crate) struct Size {
     /// Name of the kubeconfig context to use. By default, the current context.
     #[arg(long, env = "PILOTHOUSE_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Path to the host's configuration file (YAML). Its `cache.compression` affects the result.
+    /// Path to the host's configuration file (YAML). Its `cache.compression` affects the result, and its `plugins` are included.
     #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Compression of cached objects in memory. Overrides `cache.compression` of --config.

@@ -17,6 +17,7 @@ pub(crate) mod explain;
 mod host;
 mod host_permissions;
 mod ingest;
+mod inspected_plugin;
 pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;

@@ -13,6 +13,9 @@ use pilothouse_controller::{GrantMode, Verdict};
 use serde_json::Value;
 
 use super::compile::cache_dir;
+use super::inspected_plugin::InspectedPlugin;
+#[cfg(feature = "registry")]
+use super::inspected_plugin::configured;
 use super::percent_encoded;
 use super::run::{HostConfig, read_config};
 use crate::cli::Preflight;
@@ -36,10 +39,17 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
     };
     let (config, finding) = configuration(flags.config.as_deref());
     report(vec![finding]);
-    let (plugins, finding) = plugin_files(&flags.plugins, config.has_other_sources());
+    let (files, finding) = plugin_files(&flags.plugins, config.has_other_sources());
     report(vec![finding, cache(flags.cache_dir)]);
+    #[cfg_attr(not(feature = "registry"), expect(unused_mut, reason = "only registries add plugins"))]
+    let mut plugins: Vec<_> = files.into_iter().map(InspectedPlugin::File).collect();
     #[cfg(feature = "registry")]
-    report(super::registry::preflight(&config.plugins, &config.registries).await);
+    {
+        let policy = super::registry::read_policy(&config.registries).await;
+        let looked_up = super::registry::preflight(&config.plugins, &config.registries, &policy).await;
+        report(looked_up.findings);
+        plugins.extend(configured(looked_up.found, &config, policy.ok().flatten()));
+    }
     match cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await {
         Ok(client) => {
             let (findings, is_reachable) = server(&client).await;
@@ -48,9 +58,9 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
                 #[cfg(feature = "registry")]
                 report(plugin_objects(&client, &config).await);
                 let host = (config.grant_crds, config.grants);
-                let mut checks = pin!(plugin_check::check_each(plugins, move |path| {
+                let mut checks = pin!(plugin_check::check_each(plugins, move |plugin: InspectedPlugin| {
                     let client = client.clone();
-                    async move { of_plugin(&path, client, host).await }
+                    async move { of_plugin(&plugin, client, host).await }
                 }));
                 while let Some((_, findings)) = checks.next().await {
                     report(findings);
@@ -217,22 +227,29 @@ async fn plugin_objects(client: &kube::Client, config: &HostConfig) -> Vec<Findi
 
 /// Reviews the permissions that a plugin needs, and looks up the kinds of its CRDs.
 async fn of_plugin(
-    path: &Path,
+    plugin: &InspectedPlugin,
     client: kube::Client,
     (grant_crds, grants): (bool, GrantMode),
 ) -> Vec<Finding> {
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let file = path.display().to_string();
-    let report = match plugin_check::check_in(path, Some(client), (grant_crds, grants)).await {
+    let (name, file) = (plugin.name(), plugin.shown());
+    let opened = match plugin.open().await {
+        Ok(opened) => opened,
+        Err(error) => return vec![Finding::failed("rights", text_of(error), "run the command again")],
+    };
+    let report = match plugin_check::check_in(opened.file(), Some(client), (grant_crds, grants)).await {
         Ok(report) => report,
         Err(error) => {
             let remedy = format!("`pilothouse check {file}` says more");
-            return vec![Finding::failed("rights", text_of(error), remedy)];
+            return vec![Finding::failed("rights", text_of(plugin.renamed(error, &opened)), remedy)];
         }
     };
     let allowed = report.permissions.iter().filter(|permission| permission.allowed == Verdict::Yes).count();
-    let mut findings =
-        vec![judge::rights(&name, &file, &report.problems, (allowed, report.permissions.len()))];
+    let mut findings = vec![judge::rights(
+        &name,
+        (&plugin.rbac_argument(), &file),
+        &report.problems,
+        (allowed, report.permissions.len()),
+    )];
     let by_own_crd = report.watches.iter().filter(|watch| watch.served == Verdict::ByOwnCrd);
     let missing: BTreeSet<_> = by_own_crd.map(|watch| watch.watch.kind.clone()).collect();
     let missing: Vec<_> = missing.into_iter().collect();

@@ -1,13 +1,13 @@
 //! `pilothouse rbac`: prints the roles that the host and the plugins' service accounts need to run some plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::pin::pin;
 
 use futures::StreamExt;
 use pilothouse_controller::{CheckReport, RequiredPermission, ServiceAccount, printable};
 
 use super::host_permissions;
+use super::inspected_plugin::{InspectedPlugin, files_and_configured};
 use super::run::read_config;
 use crate::cli::{AuthMode, Rbac, RbacFormat};
 use crate::{CommandError, CommandResult, output, plugin_check};
@@ -21,8 +21,9 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
             "--name {name:?}: use lower-case letters, digits, '-' and '.'"
         )));
     }
-    require_distinct_names(&flags.files)?;
     let config = read_config(flags.config.as_deref())?;
+    let plugins = files_and_configured(flags.files, &config).await?;
+    require_distinct_names(&plugins)?;
     let host_config = (config.grant_crds, config.grants);
     let mut roles = Roles::new(host, flags.name);
     let mut names = Vec::new();
@@ -41,9 +42,14 @@ pub(crate) async fn run(flags: Rbac) -> CommandResult {
             .for_each(|permission| roles.add("the host", permission));
     }
     let kubeconfig = flags.kubeconfig;
-    let mut checks = pin!(plugin_check::check_each(flags.files, move |file| {
+    let mut checks = pin!(plugin_check::check_each(plugins, move |plugin: InspectedPlugin| {
         let kubeconfig = kubeconfig.clone();
-        async move { plugin_check::check_file_without_review(&file, kubeconfig.as_deref(), host_config).await }
+        async move {
+            let opened = plugin.open().await?;
+            let checked =
+                plugin_check::check_file_without_review(opened.file(), kubeconfig.as_deref(), host_config);
+            checked.await.map_err(|error| plugin.renamed(error, &opened))
+        }
     }));
     while let Some((_, report)) = checks.next().await {
         let report = report?;
@@ -91,16 +97,16 @@ fn reader_roles(name: &str) -> String {
     format!("{metrics}\n---\n{status}")
 }
 
-/// Errors if two files have the same plugin name. A host runs only one plugin of each name, so the files belong to different hosts.
-fn require_distinct_names(files: &[PathBuf]) -> CommandResult {
-    let mut files_by_name = BTreeMap::new();
-    for file in files {
-        if let Some(other) = files_by_name.insert(file.file_stem(), file) {
+/// Errors if two plugins have the same name. A host runs only one plugin of each name, so they belong to different hosts.
+fn require_distinct_names(plugins: &[InspectedPlugin]) -> CommandResult {
+    let mut plugins_by_name = BTreeMap::new();
+    for plugin in plugins {
+        if let Some(other) = plugins_by_name.insert(plugin.name(), plugin) {
             return Err(CommandError::Usage(format!(
                 "{} and {} have the same plugin name, and a host runs only one plugin of each name; run the command once for each \
                  host, with another --name",
-                other.display(),
-                file.display()
+                other.shown(),
+                plugin.shown()
             )));
         }
     }

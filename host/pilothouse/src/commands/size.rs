@@ -11,6 +11,7 @@ use pilothouse_controller::{CheckReport, CheckedWatch, GrantMode, Verdict, print
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::inspected_plugin::{InspectedPlugin, files_and_configured};
 use super::percent_encoded;
 use super::run::read_config;
 use crate::cli::{CacheCompression, Size, SizeFormat};
@@ -33,11 +34,16 @@ pub(crate) async fn run(flags: Size) -> CommandResult {
     let mut lists: BTreeMap<ListKey, Vec<String>> = BTreeMap::new();
     let mut plugins = Vec::new();
     let host = (config.grant_crds, GrantMode::Declared);
-    let mut checks = pin!(plugin_check::check_each(flags.files, {
+    let inspected = files_and_configured(flags.files, &config).await?;
+    let mut checks = pin!(plugin_check::check_each(inspected, {
         let client = client.clone();
-        move |file| {
+        move |plugin: InspectedPlugin| {
             let client = client.clone();
-            async move { plugin_check::check_with_client(&file, client, host).await }
+            async move {
+                let opened = plugin.open().await?;
+                let checked = plugin_check::check_with_client(opened.file(), client, host).await;
+                checked.map_err(|error| plugin.renamed(error, &opened))
+            }
         }
     }));
     while let Some((_, report)) = checks.next().await {

@@ -238,6 +238,59 @@ async fn preflight_asks_each_registry_and_reads_the_policy_and_its_trust_root() 
     write("policy.yaml", "rules: [{match: ['**'], unsigned: true}]\n");
     let (_, text) = preflight();
     assert!(text.lines().any(|line| line.starts_with("ok    policy")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("ok    rights") && line.contains("good: ")),
+        "the rights of a plugin from a registry are reviewed, too:\n{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rbac_and_size_include_the_plugins_of_the_configuration_that_the_policy_allows() {
+    let cluster = Cluster::start().await;
+    let registry = cluster.registry.host();
+    cluster.registry.push("team/good:1", &wat("done"));
+    let digest = cluster.registry.push("team/bad:1", &wat("done"));
+    cluster.registry.push_bad_signature("team/bad", &digest);
+    let folder = cluster.folder.path();
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("written");
+    write("release.pub", PUBLIC_KEY);
+    write(
+        "policy.yaml",
+        &format!(
+            "rules:\n- {{match: ['{registry}/team/good'], unsigned: true}}\n\
+             - {{match: ['{registry}/**'], signers: [{{name: release, keyFile: release.pub}}]}}\n"
+        ),
+    );
+    let run = |command: &str, plugins: &str| {
+        let registries = format!("registries: {{policy: policy.yaml, plainHttp: ['{registry}']}}");
+        write("config.yaml", &format!("{registries}\nplugins: {plugins}\n"));
+        let mut process = binary();
+        process.current_dir(folder).args([command, "--config", "config.yaml", "--kubeconfig"]);
+        let output = process.arg(&cluster.kubeconfig).output().expect("it runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let good = format!("{{name: good, image: '{registry}/team/good:1'}}");
+    let (code, roles, errors) = run("rbac", &format!("[{good}]"));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(
+        roles.starts_with("# Permissions required to run good.") && roles.contains("configmaps"),
+        "{roles}"
+    );
+    let (code, sizes, errors) = run("size", &format!("[{good}]"));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(sizes.contains("good"), "{sizes}");
+
+    let bad = format!("{{name: bad, image: '{registry}/team/bad:1'}}");
+    let (code, _, errors) = run("rbac", &format!("[{good}, {bad}]"));
+    assert_eq!(code, Some(1), "{errors}");
+    for part in ["the plugin bad in --config: ", "sign the plugin as the policy asks, or correct the policy"]
+    {
+        assert!(errors.contains(part), "{errors}");
+    }
+    let (code, _, errors) = run("rbac", "[]");
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("there is no plugin; name FILE.wasm"), "{errors}");
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

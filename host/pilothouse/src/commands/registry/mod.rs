@@ -1,6 +1,7 @@
 //! `pilothouse push`, `pull` and `verify`, `check oci://…`, and the plugins that `run` takes from registries.
 
 mod access;
+mod configured;
 mod metrics;
 mod objects;
 mod preflight;
@@ -8,6 +9,7 @@ pub(crate) mod source;
 mod transfer;
 
 pub(crate) use access::is_reference;
+pub(crate) use configured::{PullFailure, PulledPlugin, pull, read_policy};
 pub(crate) use preflight::preflight;
 pub(crate) use transfer::pull_for_check;
 

@@ -85,7 +85,7 @@ pub(crate) async fn pull_for_check(
 }
 
 /// Resolves a reference, and judges its signatures.
-async fn resolve(
+pub(super) async fn resolve(
     client: &RegistryClient,
     reference: &Reference,
     policy: Option<&SignaturePolicy>,
@@ -103,7 +103,7 @@ async fn resolve(
 
 /// Verifies a plugin, and downloads it by its digest. `folder` is for what is downloaded.
 #[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
-async fn download(
+pub(super) async fn download(
     client: &RegistryClient,
     reference: &Reference,
     policy: Option<&SignaturePolicy>,
@@ -141,7 +141,7 @@ fn read_plugin(path: &Path) -> Result<Vec<u8>, CommandError> {
 }
 
 /// Writes a file beside the target and renames it, so that a host that watches the directory never sees a part of it.
-fn write_whole(target: &Path, content: &[u8]) -> CommandResult {
+pub(super) fn write_whole(target: &Path, content: &[u8]) -> CommandResult {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = || -> io::Result<()> {
         let mut builder = tempfile::Builder::new();
@@ -162,7 +162,7 @@ fn write_whole(target: &Path, content: &[u8]) -> CommandResult {
     })
 }
 
-fn temporary_folder() -> Result<tempfile::TempDir, CommandError> {
+pub(super) fn temporary_folder() -> Result<tempfile::TempDir, CommandError> {
     tempfile::tempdir().map_err(|error| {
         CommandError::Failure(format!("cannot create a temporary directory: {error}; set TMPDIR"))
     })
