@@ -10,6 +10,7 @@ mod end_to_end;
 mod figures;
 mod ingest;
 pub(crate) mod instructions;
+mod operation;
 mod plot;
 mod plugins;
 mod process;
@@ -18,6 +19,7 @@ mod recording_instructions;
 mod report;
 mod results;
 mod scale;
+mod simulation;
 pub(crate) mod test_server;
 mod tracing_instructions;
 mod transport;
@@ -29,9 +31,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use ingest::Ingest;
+use operation::Operation;
 use plugins::Plugins;
 use programs::Programs;
 use scale::ScaleResults;
+use simulation::Simulations;
 use transport::Transport;
 
 /// The size of the workloads.
@@ -54,6 +58,8 @@ pub(crate) struct Scale {
     informers: usize,
     /// Number of distinct plugins that a host compiles at its first start.
     compiled: usize,
+    /// Number of runs of a simulation.
+    simulations: usize,
 }
 
 const FULL: Scale = Scale {
@@ -67,6 +73,7 @@ const FULL: Scale = Scale {
     pods: &[10_000, 100_000, 1_000_000],
     informers: 1_000,
     compiled: 1_000,
+    simulations: 2_000,
 };
 /// Small workloads that show that everything runs and that the ratios point the right way.
 const QUICK: Scale = Scale {
@@ -80,6 +87,7 @@ const QUICK: Scale = Scale {
     pods: &[1_000],
     informers: 20,
     compiled: 5,
+    simulations: 200,
 };
 
 /// A benchmark that can be run separately, because all of them together take an hour.
@@ -99,9 +107,13 @@ pub(crate) enum Benchmark {
     Density,
     /// A million Pods, a thousand informers, and the first start of a thousand plugins.
     Scale,
+    /// `explain`, the status page, metrics, a support bundle and rollbacks.
+    Operation,
+    /// Runs of `pilothouse sim` per second and core, and its memory.
+    Simulation,
 }
 
-const BENCHMARKS: [Benchmark; 7] = [
+const BENCHMARKS: [Benchmark; 9] = [
     Benchmark::Ingest,
     Benchmark::EndToEnd,
     Benchmark::Wasm,
@@ -109,6 +121,8 @@ const BENCHMARKS: [Benchmark; 7] = [
     Benchmark::Transport,
     Benchmark::Density,
     Benchmark::Scale,
+    Benchmark::Operation,
+    Benchmark::Simulation,
 ];
 
 /// Builds the programs, runs the benchmarks and writes `bench/REPORT.md` with its plots, and the results as JSON. With `only`, updates one
@@ -144,6 +158,12 @@ fn run_quick(root: &Path, only: Option<Benchmark>) -> Result<()> {
     }
     if wants(Benchmark::Scale) {
         ScaleResults::measure(root, &programs, QUICK)?.check_direction()?;
+    }
+    if wants(Benchmark::Operation) {
+        Operation::measure(root, &programs, QUICK)?;
+    }
+    if wants(Benchmark::Simulation) {
+        Simulations::measure(root, &programs.host, QUICK)?;
     }
     if wants(Benchmark::Ingest) {
         Ingest::measure(&programs, QUICK)?.check_direction()?;
@@ -184,6 +204,15 @@ fn measure(root: &Path, part: Benchmark) -> Result<(String, Value)> {
             let scale = ScaleResults::measure(root, &Programs::build(root, false, &[part])?, FULL)?;
             draw(root, scale::plots(&scale))?;
             (scale::section(&scale), scale::results(&scale))
+        }
+        Benchmark::Operation => {
+            let operation = Operation::measure(root, &Programs::build(root, false, &[part])?, FULL)?;
+            (operation.section(), operation.results())
+        }
+        Benchmark::Simulation => {
+            let programs = Programs::build(root, false, &[part])?;
+            let simulations = Simulations::measure(root, &programs.host, FULL)?;
+            (simulations.section(), simulations.results())
         }
     })
 }

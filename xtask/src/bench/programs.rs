@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::Benchmark::{self, EndToEnd, Ingest, Plugins, Scale};
+use super::Benchmark::{self, EndToEnd, Ingest, Operation, Plugins, Scale, Simulation};
 use crate::{cargo, host};
 
 /// Paths of the programs.
@@ -64,7 +64,7 @@ impl Programs {
             protobuf,
             kube_rs: on_kube_rs(&streams, "kube-rs", "")?,
             pilothouse: own(&streams, "ingest_consumer", "")?,
-            fixture: own(&[Ingest, Plugins], "fixture_server", "")?,
+            fixture: own(&[Ingest, Plugins, Operation], "fixture_server", "")?,
             scale_server: own(&[Scale], "scale_server", "")?,
             informers: own(&[Scale], "informers_consumer", "")?,
             pilothouse_mimalloc: own(&[Ingest], "ingest_consumer", mimalloc)?,
@@ -73,7 +73,11 @@ impl Programs {
             kube_rs_jemalloc: on_kube_rs(&[Ingest], "kube-rs", jemalloc)?,
             kube_rs_sample: on_kube_rs(&ends, "sample-controller", "")?,
             foo_driver: on_kube_rs(&ends, "foo-driver", "")?,
-            host: if is_needed(&[EndToEnd, Plugins, Scale]) { host(root)? } else { not_built("pilothouse") },
+            host: if is_needed(&[EndToEnd, Plugins, Scale, Operation, Simulation]) {
+                host(root)?
+            } else {
+                not_built("pilothouse")
+            },
             controller_runtime: in_go(&ends, "controller-runtime")?,
             client_go: in_go(&streams, "client-go")?,
         })

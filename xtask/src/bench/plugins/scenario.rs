@@ -171,7 +171,7 @@ impl Host {
     }
 
     /// Waits until all plugins run and have reconciled the list.
-    fn wait_for_list(&self, plugins: usize, objects: usize) -> Result<()> {
+    pub(crate) fn wait_for_list(&self, plugins: usize, objects: usize) -> Result<()> {
         let mut response = Value::Null;
         for _ in 0..TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
             response = get_json(&format!("{}/api/plugins", self.status))?;
