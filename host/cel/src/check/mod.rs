@@ -3,6 +3,8 @@
 //! kube-apiserver refuses a CRD whose rules have a type error. The functions are those that it declares (`declarations.txt`). A check makes a
 //! bounded number of steps: an expression that needs more is not checked to its end, and is metered when it is evaluated like any other.
 
+mod calls;
+mod collections;
 mod declarations;
 mod literals;
 mod macros;
@@ -10,48 +12,25 @@ mod positions;
 pub(crate) mod report;
 #[cfg(test)]
 mod tests;
+mod type_names;
 mod types;
 mod unify;
 
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr,
-    StructExpr, operators,
+    ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, StructExpr,
 };
 
 use crate::expression::Expression;
-use crate::macros::BindingMacro;
 use crate::syntax::qualified_name;
-use declarations::{Overload, overloads};
 use literals::Literals;
 use positions::Positions;
 use report::Report;
+use type_names::named_type;
 pub use types::Type;
 use unify::{Bindings, Exhausted};
 
 /// How many steps a check makes: comparisons of types, and parts of types that it copies.
 const MAX_STEPS: usize = 200_000;
-
-/// The names of types, which are values of the type `type`.
-const TYPE_NAMES: [(&str, Type); 18] = [
-    ("bool", Type::Bool),
-    ("bytes", Type::Bytes),
-    ("double", Type::Double),
-    ("google.protobuf.Duration", Type::Duration),
-    ("google.protobuf.Timestamp", Type::Timestamp),
-    ("int", Type::Int),
-    ("kubernetes.NamedFormat", Type::Library("kubernetes.NamedFormat")),
-    ("kubernetes.Quantity", Type::Library("kubernetes.Quantity")),
-    ("kubernetes.Semver", Type::Library("kubernetes.Semver")),
-    ("kubernetes.URL", Type::Library("kubernetes.URL")),
-    ("list", Type::Dyn),
-    ("map", Type::Dyn),
-    ("net.CIDR", Type::Library("net.CIDR")),
-    ("net.IP", Type::Library("net.IP")),
-    ("null_type", Type::Null),
-    ("optional_type", Type::Dyn),
-    ("string", Type::String),
-    ("uint", Type::Uint),
-];
 
 /// The objects and functions of the caller that an expression can refer to.
 pub trait Objects {
@@ -315,180 +294,6 @@ impl<'e> Checker<'e, '_> {
         Ok((member, is_optional))
     }
 
-    fn call(&mut self, part: &'e IdedExpr, call: &'e CallExpr) -> Checked {
-        let is_format = usize::from(call.func_name == "format");
-        self.formats += is_format;
-        let ty = self.call_of(part, call);
-        self.formats -= is_format;
-        ty
-    }
-
-    fn call_of(&mut self, part: &'e IdedExpr, call: &'e CallExpr) -> Checked {
-        let name = call.func_name.as_str();
-        if let Some((at, problem)) = BindingMacro::misused(call) {
-            return Ok(self.error(at, problem));
-        }
-        if let Some(found) = BindingMacro::of(call) {
-            return self.binding_macro(part, &found);
-        }
-        self.literals.argument(call, &self.positions);
-        if let (
-            operators::OPT_SELECT,
-            [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. }],
-        ) = (name, call.args.as_slice())
-        {
-            let (member, _) = self.member(part, operand, field.inner())?;
-            return Ok(Type::optional(member));
-        }
-        let mut arguments = Vec::with_capacity(call.args.len() + 1);
-        for argument in &call.args {
-            arguments.push(self.expression(argument)?);
-        }
-        if matches!(name, operators::LOGICAL_AND | operators::LOGICAL_OR) {
-            return self.logical_operator(call, &arguments);
-        }
-        let Some(target) = &call.target else {
-            if let Some(result) = self.objects.function(name) {
-                return Ok(result);
-            }
-            return match overloads(name) {
-                Some(overloads) => self.resolve(part, name, overloads, &arguments, false),
-                None => Ok(self.undeclared(part, name)),
-            };
-        };
-        let qualified = qualified_name(target).map(|prefix| format!("{prefix}.{name}"));
-        if let Some(qualified) = &qualified
-            && let Some(overloads) = overloads(qualified)
-        {
-            return self.resolve(part, qualified, overloads, &arguments, false);
-        }
-        if let Some(result) = qualified.and_then(|qualified| self.objects.function(&qualified)) {
-            return Ok(result);
-        }
-        arguments.insert(0, self.expression(target)?);
-        match overloads(name) {
-            Some(overloads) => self.resolve(part, name, overloads, &arguments, true),
-            None => Ok(self.undeclared(part, name)),
-        }
-    }
-
-    fn logical_operator(&mut self, call: &'e CallExpr, arguments: &[Type]) -> Checked {
-        let mut result = Type::Bool;
-        for (argument, ty) in call.args.iter().zip(arguments) {
-            if !self.bindings.assign(std::slice::from_ref(ty), &[Type::Bool])? {
-                let problem = self.mismatch(&Type::Bool, ty)?;
-                result = self.error(argument, problem);
-            }
-        }
-        Ok(result)
-    }
-
-    /// Returns the type of a call: that of the only form of the function that takes the arguments, or `dyn` if forms with different results do.
-    fn resolve(
-        &mut self,
-        part: &IdedExpr,
-        name: &str,
-        overloads: &[Overload],
-        arguments: &[Type],
-        is_method: bool,
-    ) -> Checked {
-        let mut result: Option<Type> = None;
-        for overload in overloads.iter().filter(|overload| overload.is_method == is_method) {
-            self.bindings.step()?;
-            if overload.arguments.len() != arguments.len() {
-                continue;
-            }
-            let first = self.bindings.parameters(overload.parameters);
-            let expected: Vec<Type> =
-                overload.arguments.iter().map(|argument| instantiate(argument, first)).collect();
-            if !self.bindings.assign(arguments, &expected)? {
-                continue;
-            }
-            let own = self.bindings.substitute(&instantiate(&overload.result, first))?;
-            result = Some(match result {
-                None => own,
-                Some(Type::Dyn) => Type::Dyn,
-                Some(earlier) if earlier == own => earlier,
-                Some(_) => Type::Dyn,
-            });
-        }
-        if let Some(result) = result {
-            return Ok(result);
-        }
-        let mut texts = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            texts.push(self.bindings.substitute(argument)?.to_string());
-        }
-        let target = if is_method { format!("{}.", texts.remove(0)) } else { String::new() };
-        let signature = format!("{target}({})", texts.join(", "));
-        Ok(self.error(part, format!("found no matching overload for '{name}' applied to '{signature}'")))
-    }
-
-    fn list(&mut self, list: &'e ListExpr) -> Checked {
-        let (mut joined, mut types) = (None, Vec::new());
-        for (position, element) in list.elements.iter().enumerate() {
-            let mut ty = self.expression(element)?;
-            if list.optional_indices.binary_search(&position).is_ok() {
-                ty = self.value_of_optional(element, &ty)?;
-            }
-            types.push((self.positions.offset(element).unwrap_or_default(), ty.clone()));
-            joined = Some(self.join(joined, ty)?);
-        }
-        if self.formats == 0 {
-            self.literals.add(types, true);
-        }
-        Ok(Type::list(joined.unwrap_or_else(|| Type::Parameter(self.bindings.parameters(1)))))
-    }
-
-    fn map(&mut self, map: &'e MapExpr) -> Checked {
-        let (mut keys, mut values) = (None, None);
-        let (mut key_types, mut value_types) = (Vec::new(), Vec::new());
-        for entry in &map.entries {
-            let EntryExpr::MapEntry(entry) = &entry.expr else { return Ok(Type::Dyn) };
-            let key = self.expression(&entry.key)?;
-            key_types.push((self.positions.offset(&entry.key).unwrap_or_default(), key.clone()));
-            keys = Some(self.join(keys, key)?);
-            let mut value = self.expression(&entry.value)?;
-            if entry.optional {
-                value = self.value_of_optional(&entry.value, &value)?;
-            }
-            value_types.push((self.positions.offset(&entry.value).unwrap_or_default(), value.clone()));
-            values = Some(self.join(values, value)?);
-        }
-        if self.formats == 0 {
-            self.literals.add(key_types, false);
-            self.literals.add(value_types, false);
-        }
-        match (keys, values) {
-            (Some(key), Some(value)) => Ok(Type::map(key, value)),
-            _ => {
-                let first = self.bindings.parameters(2);
-                Ok(Type::map(Type::Parameter(first), Type::Parameter(first + 1)))
-            }
-        }
-    }
-
-    /// Returns the type of the value of an optional element.
-    fn value_of_optional(&mut self, element: &IdedExpr, ty: &Type) -> Checked {
-        Ok(match self.bindings.substitute(ty)? {
-            Type::Optional(inner) => (*inner).clone(),
-            other if other.is_dyn_or_error() => Type::Dyn,
-            other => {
-                let problem = self.mismatch(&Type::optional(other.clone()), &other)?;
-                self.error(element, problem)
-            }
-        })
-    }
-
-    /// Returns the type of elements of the type `earlier` and this one.
-    fn join(&mut self, earlier: Option<Type>, ty: Type) -> Checked {
-        let Some(earlier) = earlier else { return Ok(ty) };
-        if self.bindings.assign(std::slice::from_ref(&earlier), std::slice::from_ref(&ty))? {
-            return self.bindings.most_general(&earlier, &ty);
-        }
-        Ok(Type::Dyn)
-    }
-
     fn comprehension(&mut self, comprehension: &'e ComprehensionExpr) -> Checked {
         let range = self.expression(&comprehension.iter_range)?;
         let range = self.bindings.substitute(&range)?;
@@ -538,26 +343,5 @@ fn literal_type(literal: &LiteralValue) -> Type {
         LiteralValue::Null => Type::Null,
         LiteralValue::String(_) => Type::String,
         LiteralValue::UInt(_) => Type::Uint,
-    }
-}
-
-/// Returns the type of the name of a type.
-fn named_type(name: &str) -> Option<Type> {
-    if name == "type" {
-        return Some(Type::Type(Type::Dyn.into()));
-    }
-    let found = TYPE_NAMES.iter().find(|(known, _)| *known == name);
-    found.map(|(_, ty)| Type::Type(ty.clone().into()))
-}
-
-/// Gives the parameters of a declaration the numbers from `first`.
-fn instantiate(ty: &Type, first: usize) -> Type {
-    match ty {
-        Type::Parameter(number) => Type::Parameter(first + number),
-        Type::List(inner) => Type::list(instantiate(inner, first)),
-        Type::Optional(inner) => Type::optional(instantiate(inner, first)),
-        Type::Type(inner) => Type::Type(instantiate(inner, first).into()),
-        Type::Map(types) => Type::map(instantiate(&types.0, first), instantiate(&types.1, first)),
-        other => other.clone(),
     }
 }
