@@ -1,6 +1,7 @@
 //! The canonical form of an object and of a run's end. UIDs, versions, times and generated names are replaced, so that
 //! the ends of two runs that differ in nothing else are equal.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
@@ -18,6 +19,9 @@ const VOLATILE_METADATA: [&str; 7] = [
     "selfLink",
     "deletionGracePeriodSeconds",
 ];
+/// The member of a status that says which spec it is about, and what stands for its value.
+const OBSERVED_GENERATION: &str = "observedGeneration";
+const GENERATION: &str = "<generation>";
 /// Numbers in this range are taken for seconds since 1970, and a thousand times larger ones for milliseconds.
 const EPOCH_SECONDS: std::ops::RangeInclusive<u64> = 1_000_000_000..=4_000_000_000;
 /// The number of differences of one object that are listed.
@@ -42,7 +46,23 @@ pub fn canonical_object(object: &Value, names: &Names) -> Value {
         metadata.retain(|name, member| name != "annotations" || !is_empty(member));
         value.insert("metadata".to_owned(), Value::Object(metadata));
     }
+    if let Some(Value::Object(status)) = value.get_mut("status")
+        && let Some(observed) = observed_generation(object)
+    {
+        status.insert(OBSERVED_GENERATION.to_owned(), Value::from(observed));
+    }
     Value::Object(value)
+}
+
+/// Returns how the generation in the object's status relates to its own. The numbers depend on how often the spec was changed, but whether the
+/// status is about the latest spec does not. `None` if the object lacks either number. Elsewhere in an object, such a number may be about another object.
+fn observed_generation(object: &Value) -> Option<&'static str> {
+    let observed = object["status"][OBSERVED_GENERATION].as_i64()?;
+    Some(match observed.cmp(&object["metadata"]["generation"].as_i64()?) {
+        Ordering::Less => "<an older generation>",
+        Ordering::Equal => GENERATION,
+        Ordering::Greater => "<a later generation>",
+    })
 }
 
 /// Whether a write changed nothing in an object that exists but times and what the server sets.
@@ -81,7 +101,7 @@ fn canonical_members(
         .filter(|(name, member)| !is_left_out(name, member))
         .map(|(name, member)| {
             let mut canonical = match name.as_str() {
-                "observedGeneration" => Value::from("<generation>"),
+                OBSERVED_GENERATION => Value::from(GENERATION),
                 _ => canonical(member, names, depth + 1),
             };
             if matches!(name.as_str(), "finalizers" | "ownerReferences" | "conditions")
@@ -326,6 +346,15 @@ mod tests {
         assert_eq!(pointers(left, right), Vec::<String>::new());
         let touched = json!({"metadata": {"annotations": {INTERFERENCE_ANNOTATION: "7"}}});
         assert_eq!(pointers(json!({}), touched), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_status_about_an_older_spec_is_a_difference() {
+        let object = |generation: u32, observed: u32| json!({"metadata": {"generation": generation}, "status": {"observedGeneration": observed}});
+        assert_eq!(pointers(object(2, 2), object(3, 2)), ["/status/observedGeneration"]);
+        assert_eq!(pointers(object(2, 1), object(5, 3)), Vec::<String>::new());
+        let of_another = |observed: u32| json!({"status": {"parts": [{"observedGeneration": observed}]}});
+        assert_eq!(pointers(of_another(1), of_another(2)), Vec::<String>::new());
     }
 
     #[test]
