@@ -1,5 +1,5 @@
-//! Sources of nondeterminism in the crates that a simulation runs: maps in random order, and `select!` in random order. Clippy refuses the others
-//! (clippy.toml).
+//! Sources of nondeterminism in the crates that a simulation runs: maps in random order, `select!` in random order, other threads, and the
+//! randomness of the system. Clippy refuses the others (clippy.toml).
 
 use std::path::Path;
 
@@ -26,7 +26,34 @@ const STANDARD_MAPS_ALLOWED: [&str; 8] = [
 /// What maps of the standard library are called.
 const STANDARD_MAPS: [&str; 4] = ["HashMap", "HashSet", "hash_map", "hash_set"];
 
-/// Returns a line for each use of a map in random order, and for each `select!` without `biased`.
+/// The files that may use threads, none of which does in a simulation.
+const THREADS_ALLOWED: [&str; 10] = [
+    // A simulated server calls no webhooks and stores in memory, so that its controllers never wait, and run in its own thread.
+    "host/apiserver/src/controllers/runner.rs",
+    "host/apiserver/src/rest/internal.rs",
+    // A simulated server stores in memory, and calls no webhooks.
+    "host/apiserver/src/persistence/mod.rs",
+    "host/apiserver/src/webhooks/client.rs",
+    // Requests to hosts outside are requests to the scenario in a simulation.
+    "host/controller/src/outgoing/connect.rs",
+    "host/controller/src/outgoing/tls.rs",
+    "host/controller/src/recording/writing_task.rs",
+    // Its function `run` works in the current thread in a simulation.
+    "host/plugin/src/blocking.rs",
+    // Ends calls of guests by time. Simulations count instructions.
+    "host/plugin/src/ticker.rs",
+    // Runs worlds side by side, each of which has one thread.
+    "host/sim/src/search/executor.rs",
+];
+
+/// What starts threads, or hands work to other ones.
+const THREADS: [&str; 5] =
+    ["spawn_blocking", "block_in_place", "thread::spawn", "thread::Builder", "thread::scope"];
+
+/// What reads the randomness of the system.
+const SYSTEM_RANDOMNESS: [&str; 4] = ["OsRng", "SysRng", "getrandom", "from_os_rng"];
+
+/// Returns a line for each use of a map in random order, of another thread and of the system's randomness, and for each `select!` without `biased`.
 pub(crate) fn problems(file: &Path, text: &str) -> Vec<String> {
     if !is_simulated(file) {
         return Vec::new();
@@ -36,7 +63,36 @@ pub(crate) fn problems(file: &Path, text: &str) -> Vec<String> {
     if !STANDARD_MAPS_ALLOWED.iter().any(|allowed| Path::new(allowed) == file) {
         problems.extend(standard_maps(file, &lines.join("\n")));
     }
+    // Tests are no part of a simulation.
+    let code = lines.iter().take_while(|line| line.trim() != "#[cfg(test)]");
+    if !is_test(file) {
+        for (number, line) in code.enumerate() {
+            problems.extend(
+                thread_or_randomness(file, line)
+                    .map(|problem| format!("{}:{}: {problem}", file.display(), number + 1)),
+            );
+        }
+    }
     problems
+}
+
+fn is_test(file: &Path) -> bool {
+    file.iter().any(|part| part == "tests" || part == "tests.rs")
+}
+
+/// Returns what is wrong with a line that uses another thread or the randomness of the system.
+fn thread_or_randomness(file: &Path, line: &str) -> Option<String> {
+    let found = |names: &[&'static str]| names.iter().copied().find(|name| line.contains(name));
+    if let Some(name) = found(&SYSTEM_RANDOMNESS) {
+        return Some(format!(
+            "`{name}` reads the randomness of the system; use the environment's source, or that of the API server"
+        ));
+    }
+    let is_allowed = THREADS_ALLOWED.iter().any(|allowed| Path::new(allowed) == file);
+    let name = found(&THREADS).filter(|_| !is_allowed)?;
+    Some(format!(
+        "`{name}` uses another thread, and a simulation has one; use pilothouse_plugin::blocking::run"
+    ))
 }
 
 fn is_simulated(file: &Path) -> bool {
@@ -129,6 +185,31 @@ mod tests {
         assert_problems("// std::collections::HashMap\n", &[]);
         let allowed = Path::new(STANDARD_MAPS_ALLOWED[0]);
         assert_eq!(problems(allowed, "use std::collections::HashMap;\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn other_threads_and_the_randomness_of_the_system_are_found() {
+        assert_problems(
+            "fn a() {\n    tokio::task::spawn_blocking(work);\n}\n",
+            &["a.rs:2: `spawn_blocking`"],
+        );
+        assert_problems("let thread = std::thread::Builder::new();\n", &["a.rs:1: `thread::Builder`"]);
+        assert_problems("use rand::rngs::OsRng;\n", &["a.rs:1: `OsRng`"]);
+        assert_problems("#[cfg(test)]\nmod tests {\n    fn a() { std::thread::scope(b); }\n}\n", &[]);
+        assert_problems("/// `spawn_blocking`\n", &[]);
+        let of = |file: &str, text: &str| problems(Path::new(file), text);
+        assert_eq!(of(THREADS_ALLOWED[0], "spawn_blocking(a);\n"), Vec::<String>::new());
+        assert_eq!(of(THREADS_ALLOWED[0], "OsRng\n").len(), 1);
+        assert_eq!(of("host/informer/src/store/tests.rs", "std::thread::scope(a);\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_allowed_file_uses_a_thread() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for file in THREADS_ALLOWED {
+            let text = std::fs::read_to_string(root.join(file)).expect(file);
+            assert!(THREADS.iter().any(|name| text.contains(name)), "{file} needs no exception any more");
+        }
     }
 
     #[test]
