@@ -47,6 +47,7 @@ mod selection;
 mod service_accounts;
 mod stage;
 mod stateful_set;
+mod supervise;
 mod ttl;
 mod volume_protection;
 mod volumes;
@@ -148,7 +149,7 @@ trait Controller: Send {
 }
 
 /// Returns a future that runs the selected controllers until `shutdown` is cancelled. The simulated Node exists already
-/// before the future runs.
+/// before the future runs. If a controller panics, all of them start again ([`supervise`]).
 pub(crate) fn run(
     state: Arc<State>,
     options: &ControllerOptions,
@@ -158,9 +159,9 @@ pub(crate) fn run(
     if options.controllers.contains(node::NAME) {
         node::create_simulated_node(&state);
     }
-    let controllers = selection::instantiate(options);
+    let options = options.clone();
     async move {
-        run_loop(&state, controllers, &shutdown).await;
+        supervise::run(|| run_loop(&state, selection::instantiate(&options), &shutdown), &shutdown).await;
         drop(takeover);
     }
 }

@@ -1,5 +1,6 @@
 //! Runs the controllers: inline, or each in a thread while webhooks may delay its writes.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -70,12 +71,22 @@ impl Runner {
     }
 
     /// Runs the controllers that have something due, except those that are running.
+    ///
+    /// # Panics
+    /// If a controller panics, after all others have run.
     pub(super) fn run(&mut self, state: &Arc<State>, now: Instant) {
         if may_wait(state) {
             return self.start_threads(state, now);
         }
+        let mut panic = None;
         for controller in self.slots.iter_mut().filter_map(|slot| slot.controller.as_mut()) {
-            controller.run(state, now);
+            // What a controller leaves behind when it panics is dropped.
+            if let Err(error) = catch_unwind(AssertUnwindSafe(|| controller.run(state, now))) {
+                panic = Some(error);
+            }
+        }
+        if let Some(panic) = panic {
+            resume_unwind(panic);
         }
     }
 
@@ -119,7 +130,7 @@ impl Runner {
     fn accept(&mut self, result: Result<Finished, JoinError>) {
         match result {
             Ok(finished) => self.put_back(finished),
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
             // The runtime ends.
             Err(_) => {}
         }
@@ -260,5 +271,30 @@ mod tests {
         runner.finished().await;
         assert_eq!((slow_runs(), slow_observed()), (1, 2));
         assert_eq!(runner.next_due(), Some(due), "the change that it missed is due");
+    }
+
+    /// Panics when it runs.
+    struct Broken;
+
+    impl Controller for Broken {
+        fn observe(&mut self, _: &Observation<'_>) {}
+
+        fn next_due(&self) -> Option<Instant> {
+            None
+        }
+
+        fn run(&mut self, _: &State, _: Instant) {
+            panic!("broken");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_controller_that_panics_does_not_keep_others_from_their_work() {
+        let healthy = Probe::default();
+        let runs = Arc::clone(&healthy.runs);
+        let mut runner = Runner::new(vec![Box::new(Broken), Box::new(healthy)]);
+        let state = state();
+        let ran = catch_unwind(AssertUnwindSafe(|| runner.run(&state, Instant::now())));
+        assert_eq!((ran.is_err(), runs.load(Ordering::SeqCst)), (true, 1));
     }
 }
