@@ -1,7 +1,7 @@
 //! Loads a plugin file as the host would, without running it. Used by `check`, `rbac` and, as the last step, `build`.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use futures::{Stream, StreamExt, stream};
 use pilothouse_controller::{CheckReport, CheckServers, GrantMode, check};
@@ -257,6 +257,7 @@ pub(crate) fn problems_error(file: &Path, report: &CheckReport) -> CommandError 
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::pin::pin;
     use std::sync::Arc;
 

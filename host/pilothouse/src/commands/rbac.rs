@@ -375,11 +375,13 @@ mod tests {
 
     #[test]
     fn two_plugins_with_the_same_name_are_rejected() {
-        let result = require_distinct_names(&["a/x.wasm".into(), "b/y.wasm".into(), "b/x.wasm".into()]);
+        let files =
+            |paths: &[&str]| paths.iter().map(|path| InspectedPlugin::File(path.into())).collect::<Vec<_>>();
+        let result = require_distinct_names(&files(&["a/x.wasm", "b/y.wasm", "b/x.wasm"]));
         assert!(
             matches!(result, Err(CommandError::Usage(text)) if text.contains("a/x.wasm and b/x.wasm")),
             "the error names both files"
         );
-        assert!(require_distinct_names(&["a/x.wasm".into(), "b/y.wasm".into()]).is_ok());
+        assert!(require_distinct_names(&files(&["a/x.wasm", "b/y.wasm"])).is_ok());
     }
 }

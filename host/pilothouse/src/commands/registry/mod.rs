@@ -9,7 +9,7 @@ pub(crate) mod source;
 mod transfer;
 
 pub(crate) use access::is_reference;
-pub(crate) use configured::{PullFailure, PulledPlugin, pull, read_policy};
+pub(crate) use configured::{PulledPlugin, pull, read_policy};
 pub(crate) use preflight::preflight;
 pub(crate) use transfer::pull_for_check;
 
