@@ -57,7 +57,7 @@ pub trait Host: Send + Sync + 'static {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<Object>, Misuse>;
+    ) -> Result<IndexPage<Object>, Misuse>;
 
     /// Returns the keys of the objects that [`cache_by_index`](Self::cache_by_index) returns.
     fn cache_index_keys(
@@ -67,9 +67,9 @@ pub trait Host: Send + Sync + 'static {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<ObjectKey>, Misuse> {
-        let IndexPart { found, next } = self.cache_by_index(call, watch, index, value, from)?;
-        Ok(IndexPart { found: found.iter().map(|object| object.key().clone()).collect(), next })
+    ) -> Result<IndexPage<ObjectKey>, Misuse> {
+        let IndexPage { found, next } = self.cache_by_index(call, watch, index, value, from)?;
+        Ok(IndexPage { found: found.iter().map(|object| object.key().clone()).collect(), next })
     }
 
     /// Returns index values that at least one object has, a part of them in each call. A value may be in several parts.
@@ -79,7 +79,7 @@ pub trait Host: Send + Sync + 'static {
         watch: &str,
         index: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<String>, Misuse>;
+    ) -> Result<IndexPage<String>, Misuse>;
 
     /// Returns whether the watch's initial list is in the cache.
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse>;
@@ -227,14 +227,14 @@ pub struct IndexCursor {
 
 /// A part of what an index contains. A host looks at a bounded number of objects for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexPart<T> {
+pub struct IndexPage<T> {
     /// What was found, possibly nothing.
     pub found: Vec<T>,
     /// Where the search continues; `None` after the last part.
     pub next: Option<IndexCursor>,
 }
 
-impl<T> Default for IndexPart<T> {
+impl<T> Default for IndexPage<T> {
     fn default() -> Self {
         Self { found: Vec::new(), next: None }
     }

@@ -50,7 +50,7 @@ pub use crash_marker::{CrashMarker, PreviousCrash};
 pub use engine::{Compiler, Engine, EngineError, EngineOptions};
 pub use fault::{Fault, FaultKind};
 pub use host::{
-    CacheFilter, CachePage, DeleteOptions, Host, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel,
+    CacheFilter, CachePage, DeleteOptions, Host, IndexCursor, IndexPage, ListOptions, LivePage, LogLevel,
     LogLine, LogSource, MetricKind, MetricSample, ObjectType, Patch, PatchType, PluginEvent, Propagation,
 };
 pub use host_memory::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind};

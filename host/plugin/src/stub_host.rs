@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemoryCharge, IndexCursor,
-    IndexPart, ListOptions, LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
+    IndexPage, ListOptions, LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
 /// A [`Host`] without an API server or caches, for `describe`, and for measuring and fuzzing guests.
@@ -104,8 +104,8 @@ impl Host for StubHost {
         _: &str,
         _: &str,
         _: &IndexCursor,
-    ) -> Result<IndexPart<Object>, Misuse> {
-        self.read(call, "cache.by-index").map(|_| IndexPart::default())
+    ) -> Result<IndexPage<Object>, Misuse> {
+        self.read(call, "cache.by-index").map(|_| IndexPage::default())
     }
 
     fn cache_index_values(
@@ -114,8 +114,8 @@ impl Host for StubHost {
         _: &str,
         _: &str,
         _: &IndexCursor,
-    ) -> Result<IndexPart<String>, Misuse> {
-        self.read(call, "cache.index-values").map(|_| IndexPart::default())
+    ) -> Result<IndexPage<String>, Misuse> {
+        self.read(call, "cache.index-values").map(|_| IndexPage::default())
     }
 
     fn cache_has_synced(&self, call: &Call, _: &str) -> Result<bool, Misuse> {

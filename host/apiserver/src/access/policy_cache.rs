@@ -126,11 +126,11 @@ mod tests {
     use super::*;
     use crate::access::Attributes;
     use crate::access::policy::Decision;
-    use crate::storage::{HistoryLimits, UnstoredObject};
+    use crate::storage::{HistoryLimits, ObjectDraft};
     use crate::user::User;
 
-    fn draft(value: Value) -> UnstoredObject {
-        UnstoredObject { value, fields: Box::default(), schema: 0 }
+    fn draft(value: Value) -> ObjectDraft {
+        ObjectDraft { value, fields: Box::default(), schema: 0 }
     }
 
     fn may_list(cache: &PolicyCache) -> bool {

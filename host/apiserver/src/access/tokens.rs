@@ -73,7 +73,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::{HistoryLimits, UnstoredObject};
+    use crate::storage::{HistoryLimits, ObjectDraft};
 
     #[test]
     fn expired_token_is_invalid_and_removed() {
@@ -82,7 +82,7 @@ mod tests {
         let account = json!({"metadata": {"namespace": "n", "name": "a", "uid": "u"}});
         storage
             .table("", "serviceaccounts")
-            .create(UnstoredObject { value: account, fields: Box::default(), schema: 0 })
+            .create(ObjectDraft { value: account, fields: Box::default(), schema: 0 })
             .expect("new");
         let start: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
         let after = |seconds| start.checked_add(SignedDuration::from_secs(seconds)).expect("a time");

@@ -158,13 +158,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::{HistoryLimits, UnstoredObject};
+    use crate::storage::{HistoryLimits, ObjectDraft};
 
-    fn draft(value: Value) -> UnstoredObject {
-        UnstoredObject { value, fields: Box::default(), schema: 0 }
+    fn draft(value: Value) -> ObjectDraft {
+        ObjectDraft { value, fields: Box::default(), schema: 0 }
     }
 
-    fn configuration(name: &str, webhooks: &[&str]) -> UnstoredObject {
+    fn configuration(name: &str, webhooks: &[&str]) -> ObjectDraft {
         let webhooks: Vec<Value> = webhooks.iter().map(|name| json!({"name": name})).collect();
         draft(json!({"metadata": {"name": name}, "webhooks": webhooks}))
     }

@@ -198,7 +198,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::{HistoryLimits, Storage, UnstoredObject};
+    use crate::storage::{HistoryLimits, ObjectDraft, Storage};
 
     struct World {
         storage: Storage,
@@ -210,7 +210,7 @@ mod tests {
         let registry = Registry::built_in(&storage);
         for (name, labels) in [("default", json!({})), ("labelled", json!({"team": "a"}))] {
             let value = json!({"metadata": {"name": name, "labels": labels}});
-            let draft = UnstoredObject { value, fields: Box::default(), schema: 0 };
+            let draft = ObjectDraft { value, fields: Box::default(), schema: 0 };
             storage.table("", "namespaces").create(draft).expect("new");
         }
         World { storage, registry }

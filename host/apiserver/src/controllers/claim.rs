@@ -81,11 +81,11 @@ fn decide(uid: &str, owner_deleting: bool, selector: &LabelSelector, candidate: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::UnstoredObject;
+    use crate::storage::ObjectDraft;
 
     fn decision(labels: &Value, owners: &Value) -> Decision {
         let value = json!({"metadata": {"labels": labels, "ownerReferences": owners}});
-        let candidate = StoredObject::unwritten(UnstoredObject { value, fields: Box::default(), schema: 0 });
+        let candidate = StoredObject::unwritten(ObjectDraft { value, fields: Box::default(), schema: 0 });
         decide("me", false, &LabelSelector::parse("app=a").expect("a selector"), &candidate)
     }
 

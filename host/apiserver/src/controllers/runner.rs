@@ -192,7 +192,7 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::identifiers::Identifiers;
     use crate::state::StateOptions;
-    use crate::storage::{HistoryLimits, UnstoredObject};
+    use crate::storage::{HistoryLimits, ObjectDraft};
 
     /// Counts changes and runs. A run waits for a message if there is a gate.
     #[derive(Default)]
@@ -253,7 +253,7 @@ mod tests {
         let registry = state.registry();
         let endpoint = registry.endpoint("", "v1", "configmaps").expect("served");
         let value = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}});
-        let draft = UnstoredObject { value, fields: Box::default(), schema: 0 };
+        let draft = ObjectDraft { value, fields: Box::default(), schema: 0 };
         let object = Arc::new(StoredObject::new(draft, 1));
         let due = Instant::now();
         let change = Observation { endpoint, kind: None, change: Change::Applied(&object), due };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::storage::{StoredObject, TableName, UnstoredObject};
+use crate::storage::{ObjectDraft, StoredObject, TableName};
 
 /// The largest value that is read, in bytes: several times the largest object that a request can create.
 const MAX_SIZE: usize = 64 * 1024 * 1024;
@@ -37,7 +37,7 @@ struct LoadedRecord<'a> {
 #[derive(Debug)]
 pub(crate) struct LoadedObject {
     pub table: TableName,
-    pub object: UnstoredObject,
+    pub object: ObjectDraft,
     /// The resourceVersion.
     pub revision: u64,
 }
@@ -93,7 +93,7 @@ pub(super) fn decode(key: &str, value: &[u8]) -> Result<LoadedObject, String> {
     }
     Ok(LoadedObject {
         table: (group.to_owned(), plural.to_owned()),
-        object: UnstoredObject { value: object, fields: record.fields, schema: record.schema },
+        object: ObjectDraft { value: object, fields: record.fields, schema: record.schema },
         revision,
     })
 }
@@ -111,7 +111,7 @@ mod tests {
         if let Some(api_version) = api_version {
             value["apiVersion"] = api_version.into();
         }
-        StoredObject::new(UnstoredObject { value, fields: Box::new(["f".into()]), schema: 7 }, 42)
+        StoredObject::new(ObjectDraft { value, fields: Box::new(["f".into()]), schema: 7 }, 42)
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         };
         let deepest = (1..200).rev().find_map(|levels| serde_json::from_str::<Value>(&text(levels)).ok());
         let value = deepest.expect("an object");
-        let before = StoredObject::new(UnstoredObject { value, fields: Box::default(), schema: 0 }, 42);
+        let before = StoredObject::new(ObjectDraft { value, fields: Box::default(), schema: 0 }, 42);
         let read = decode("g/plural/n/a", &encode(&before).expect("JSON")).expect("an object");
         assert_eq!(StoredObject::new(read.object, read.revision).body(), before.body());
     }

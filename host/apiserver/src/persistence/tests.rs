@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::storage::{HistoryLimits, Storage, StoredObject, UnstoredObject};
+use crate::storage::{HistoryLimits, ObjectDraft, Storage, StoredObject};
 
 const LIMITS: HistoryLimits = HistoryLimits { events: 100, bytes: usize::MAX };
 
-fn draft(name: &str, data: u32) -> UnstoredObject {
-    UnstoredObject {
+fn draft(name: &str, data: u32) -> ObjectDraft {
+    ObjectDraft {
         value: json!({"metadata": {"name": name, "namespace": "n", "uid": format!("uid-{name}")}, "data": data}),
         fields: Box::default(),
         schema: 0,

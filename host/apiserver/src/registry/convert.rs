@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{CustomForms, Endpoint};
 use crate::status::Status;
-use crate::storage::{StoredObject, UnstoredObject};
+use crate::storage::{ObjectDraft, StoredObject};
 
 /// The most objects that one request to a conversion webhook contains.
 const MAX_BATCH: usize = 500;
@@ -48,7 +48,7 @@ impl Endpoint {
                 }
                 let fields = objects[position].fields.clone();
                 let schema = self.forms.as_ref().map_or(0, |forms| forms.served);
-                let converted = UnstoredObject { value, fields, schema };
+                let converted = ObjectDraft { value, fields, schema };
                 objects[position] = Arc::new(StoredObject::unwritten(converted));
             }
         }

@@ -12,7 +12,7 @@ use crate::conversion::{ConversionWebhook, autoscalers, core_events};
 use crate::patch::apply::CustomVersions;
 use crate::schema::{self, Schema};
 use crate::status::{ResourceRef, Status};
-use crate::storage::{StoredObject, UnstoredObject};
+use crate::storage::{ObjectDraft, StoredObject};
 use crate::table::Columns;
 
 /// A resource as one version of an API group serves it.
@@ -250,9 +250,9 @@ impl Endpoint {
     }
 
     /// Creates the draft of an object that is to be stored, from its served form.
-    pub(crate) fn draft(&self, served: Value) -> UnstoredObject {
+    pub(crate) fn draft(&self, served: Value) -> ObjectDraft {
         let schema = self.forms.as_ref().map_or(0, |forms| forms.stored.1);
-        UnstoredObject { schema, ..self.resource.draft(self.to_stored(served)) }
+        ObjectDraft { schema, ..self.resource.draft(self.to_stored(served)) }
     }
 
     /// Converts a value from the stored form to the served form.

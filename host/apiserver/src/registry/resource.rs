@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ServiceAddresses;
-use crate::storage::{Table, UnstoredObject};
+use crate::storage::{ObjectDraft, Table};
 
 /// A stored resource. One or several endpoints serve it.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub(crate) struct CrdInfo {
 
 impl Resource {
     /// Creates the draft of an object that is to be stored, with the values of its selectable fields.
-    pub(crate) fn draft(&self, mut value: Value) -> UnstoredObject {
+    pub(crate) fn draft(&self, mut value: Value) -> ObjectDraft {
         // Built-in kinds are always stored in the same version.
         if self.custom.is_none()
             && let Some(object) = value.as_object_mut()
@@ -79,7 +79,7 @@ impl Resource {
         }
         let fields =
             self.selectable.iter().map(|path| field_selector_value(&value, path).into_boxed_str()).collect();
-        UnstoredObject { value, fields, schema: 0 }
+        ObjectDraft { value, fields, schema: 0 }
     }
 }
 

@@ -167,11 +167,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::{HistoryLimits, Storage, UnstoredObject};
+    use crate::storage::{HistoryLimits, ObjectDraft, Storage};
 
-    fn draft(name: u8, ip: u8, port: u64) -> UnstoredObject {
+    fn draft(name: u8, ip: u8, port: u64) -> ObjectDraft {
         let ip = if ip == 0 { "None".to_owned() } else { format!("10.96.0.{ip}") };
-        UnstoredObject {
+        ObjectDraft {
             value: json!({
                 "metadata": {"namespace": "n", "name": format!("s{name}")},
                 "spec": {"type": "NodePort", "clusterIP": ip, "ports": [{"nodePort": port}]},

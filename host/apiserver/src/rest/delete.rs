@@ -17,7 +17,7 @@ use crate::request::options::{check_dry_run, invalid_options};
 use crate::schema::field;
 use crate::state::State;
 use crate::status::{ResourceRef, Status};
-use crate::storage::{StoredObject, UnstoredObject, WriteError};
+use crate::storage::{ObjectDraft, StoredObject, WriteError};
 
 /// The finalizer of an object whose dependents are deleted before it.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -174,7 +174,7 @@ pub(crate) async fn delete_admitted(
         let is_pod = endpoint.is_core("pods");
         let is_marked = meta::text(&old, "deletionTimestamp").is_empty() && is_pod;
         let last = if is_pending || is_pod { new } else { old };
-        let draft = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(last) };
+        let draft = ObjectDraft { schema: current.schema, ..endpoint.resource.draft(last) };
         if options.dry_run {
             if !is_pending && !meta::finalizers(&draft.value).is_empty() {
                 return Ok(DeleteResult::Pending(empty_object(endpoint)));
@@ -192,8 +192,7 @@ pub(crate) async fn delete_admitted(
         } else if is_marked {
             // Watches see that a Pod is being deleted before it is gone, even if it has no grace period.
             table.update(&current, draft).and_then(|marked| {
-                let last =
-                    UnstoredObject { schema: marked.schema, ..endpoint.resource.draft(marked.value()) };
+                let last = ObjectDraft { schema: marked.schema, ..endpoint.resource.draft(marked.value()) };
                 table.delete(&marked, last)
             })
         } else {

@@ -268,7 +268,7 @@ fn is_in_range(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{StoredObject, UnstoredObject};
+    use crate::storage::{ObjectDraft, StoredObject};
 
     /// Calls `query` with one address and one port that are taken.
     fn with_taken<T>(query: impl FnOnce(&Others<'_>) -> T) -> T {
@@ -278,7 +278,7 @@ mod tests {
         });
         let fields: Box<[Box<str>]> = Box::new(["10.96.0.1".into(), "NodePort".into()]);
         let mut addresses = Addresses::default();
-        addresses.put(&StoredObject::new(UnstoredObject { value, fields, schema: 0 }, 1));
+        addresses.put(&StoredObject::new(ObjectDraft { value, fields, schema: 0 }, 1));
         query(&Others { addresses: &addresses, except: ("", "") })
     }
 

@@ -20,7 +20,7 @@ use crate::request::options::WriteOptions;
 use crate::schema::field;
 use crate::state::State;
 use crate::status::{Cause, ResourceRef, Status};
-use crate::storage::{StoredObject, UnstoredObject, WriteError};
+use crate::storage::{ObjectDraft, StoredObject, WriteError};
 
 /// How often an update without a resourceVersion is attempted when other writes conflict with it.
 const MAX_CONFLICT_ATTEMPTS: usize = 16;
@@ -524,7 +524,7 @@ fn store(
         // As in kube-apiserver, the response has the resourceVersion before the deletion.
         let last = Arc::new(StoredObject::unwritten(draft));
         // The event of the deletion has the state before this update.
-        let removed = UnstoredObject { schema: current.schema, ..endpoint.resource.draft(current.value()) };
+        let removed = ObjectDraft { schema: current.schema, ..endpoint.resource.draft(current.value()) };
         table.delete(current, removed)?;
         crd_sync::after_delete(state, endpoint);
         return Ok(last);

@@ -31,7 +31,7 @@ pub(crate) use change_log::ChangeLog;
 pub(crate) use event::{Event, EventKind};
 pub(crate) use history::HistoryLimits;
 pub(crate) use journal::{Journal, JournalEntry};
-pub(crate) use object::{Owner, StoredObject, UnstoredObject};
+pub(crate) use object::{ObjectDraft, Owner, StoredObject};
 pub(crate) use stored_state::StoredState;
 pub(crate) use table::{Table, WatchCut, WriteError};
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// An object to be written.
 #[derive(Clone, Debug)]
-pub(crate) struct UnstoredObject {
+pub(crate) struct ObjectDraft {
     /// The whole object. `kind` is not stored, and `apiVersion` beside the object, because the endpoint that serves it sets both.
     pub value: Value,
     /// The values of the resource's selectable fields, in the resource's order.
@@ -53,20 +53,20 @@ pub(crate) struct Owner {
 
 impl StoredObject {
     /// Creates the stored version of a draft at `revision`.
-    pub(crate) fn new(mut draft: UnstoredObject, revision: u64) -> Self {
+    pub(crate) fn new(mut draft: ObjectDraft, revision: u64) -> Self {
         let api_version = set_version(&mut draft.value, Some(revision));
         Self { api_version, ..Self::from_draft(draft, revision) }
     }
 
     /// Returns the object that a dry run would have stored, with the draft's resourceVersion.
-    pub(crate) fn unwritten(mut draft: UnstoredObject) -> Self {
+    pub(crate) fn unwritten(mut draft: ObjectDraft) -> Self {
         let api_version = set_version(&mut draft.value, None);
         let revision = draft.value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
         Self { api_version, ..Self::from_draft(draft, revision.unwrap_or(0)) }
     }
 
-    fn from_draft(draft: UnstoredObject, revision: u64) -> Self {
-        let UnstoredObject { value, fields, schema } = draft;
+    fn from_draft(draft: ObjectDraft, revision: u64) -> Self {
+        let ObjectDraft { value, fields, schema } = draft;
         let body = serde_json::to_vec(&value).expect("a JSON value has string keys");
         let metadata = &value["metadata"];
         let text = |name: &str| boxed(&metadata[name]);

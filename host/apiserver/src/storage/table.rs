@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::{ChangeLog, Event, EventKind, HistoryLimits, Revision, StoredObject, TableName, UnstoredObject};
+use super::{ChangeLog, Event, EventKind, HistoryLimits, ObjectDraft, Revision, StoredObject, TableName};
 use crate::etcd_limits::MAX_OBJECT_BYTES;
 use crate::status::Status;
 
@@ -158,7 +158,7 @@ impl Table {
     }
 
     /// Stores a new object.
-    pub(crate) fn create(&self, draft: UnstoredObject) -> Result<Arc<StoredObject>, WriteError> {
+    pub(crate) fn create(&self, draft: ObjectDraft) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         let metadata = &draft.value["metadata"];
         let (namespace, name) =
@@ -176,7 +176,7 @@ impl Table {
     pub(crate) fn update(
         &self,
         expected: &Arc<StoredObject>,
-        draft: UnstoredObject,
+        draft: ObjectDraft,
     ) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         let slot = contents.slot(expected).ok_or(WriteError::Changed)?;
@@ -193,7 +193,7 @@ impl Table {
     pub(crate) fn delete(
         &self,
         expected: &Arc<StoredObject>,
-        last: UnstoredObject,
+        last: ObjectDraft,
     ) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         contents.slot(expected).ok_or(WriteError::Changed)?;
@@ -213,7 +213,7 @@ impl Table {
 
     /// Returns the next version of an object. One that is too large uses up a revision without an event, which no client can tell from a
     /// write to another table.
-    fn version(&self, draft: UnstoredObject) -> Result<Arc<StoredObject>, WriteError> {
+    fn version(&self, draft: ObjectDraft) -> Result<Arc<StoredObject>, WriteError> {
         let object = StoredObject::new(draft, self.revision.next());
         match object.body().len() {
             len if len > MAX_OBJECT_BYTES => Err(WriteError::TooLarge(len)),

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::status::Status;
 
-fn draft(name: &str, data: u32) -> UnstoredObject {
-    UnstoredObject {
+fn draft(name: &str, data: u32) -> ObjectDraft {
+    ObjectDraft {
         value: json!({"metadata": {"name": name, "namespace": "n"}, "data": data}),
         fields: Box::default(),
         schema: 0,

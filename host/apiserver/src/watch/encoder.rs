@@ -10,7 +10,7 @@ use crate::registry::Endpoint;
 use crate::request::{Form, Selection, View};
 use crate::respond;
 use crate::status::Status;
-use crate::storage::{Event, EventKind, StoredObject, UnstoredObject};
+use crate::storage::{Event, EventKind, ObjectDraft, StoredObject};
 
 /// The annotation of the bookmark after the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -117,5 +117,5 @@ fn at_revision(object: &StoredObject, revision: u64) -> StoredObject {
     let mut value = object.value();
     value["metadata"]["resourceVersion"] = revision.to_string().into();
     let (fields, schema) = (object.fields.clone(), object.schema);
-    StoredObject::unwritten(UnstoredObject { value, fields, schema })
+    StoredObject::unwritten(ObjectDraft { value, fields, schema })
 }

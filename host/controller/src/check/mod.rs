@@ -22,7 +22,7 @@ use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds}
 use crate::config::current_grants::apply_grant_mode;
 use crate::config::descriptor::{Descriptor, Trigger};
 use crate::config::sidecar::{GrantMode, MAX_SIDECAR, Sidecar};
-use crate::config::sidecar_place::SidecarPlace;
+use crate::config::sidecar_location::SidecarLocation;
 use crate::config::{field_paths, limits};
 use crate::directory::plugin_file;
 use crate::load::authorization::{not_granted, unused_grants};
@@ -97,7 +97,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     problems.extend(namespace_trigger_problems(&watches));
     problems.extend(watches.iter().filter_map(|checked| {
         let missing = checked.granted_namespaces(&sidecar).err()?;
-        Some(not_granted(&checked.watch.name, &SidecarPlace::File.of(name.as_str()), &missing))
+        Some(not_granted(&checked.watch.name, &SidecarLocation::File.of(name.as_str()), &missing))
     }));
     let mut permissions = permissions::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
     if let Some(cluster) = servers.cluster.filter(|_| servers.review_permissions) {

@@ -6,7 +6,7 @@
 use crate::config::current_grants::CurrentGrants;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::WatchRule;
-use crate::config::sidecar_place::SidecarPlace;
+use crate::config::sidecar_location::SidecarLocation;
 
 /// The rules that a request must satisfy: those of the descriptor, and those of the current sidecar, if it
 /// has any.
@@ -29,7 +29,7 @@ pub(crate) struct MissingGrant {
     /// Whether the operator's `grants.writes` lack the rule.
     pub(crate) is_withheld: bool,
     /// Where the operator writes `grants.writes`.
-    pub(crate) place: SidecarPlace,
+    pub(crate) place: SidecarLocation,
 }
 
 impl MissingGrant {

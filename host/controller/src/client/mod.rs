@@ -1,6 +1,5 @@
 //! Requests to the API server other than watches: live reads and writes, discovery, CRDs, Events.
 
-mod caller;
 pub(crate) mod clients;
 mod crds;
 mod discovery;
@@ -12,6 +11,7 @@ pub(crate) mod in_flight;
 mod live;
 mod origin;
 pub(crate) mod quota;
+mod reconcile_context;
 mod warnings;
 mod write_outcome;
 pub(crate) mod writer;
@@ -27,7 +27,6 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use tokio::time::timeout;
 
-pub(crate) use caller::Caller;
 pub use crds::FIELD_MANAGER;
 pub(crate) use crds::{CrdError, apply_crds, missing_crd, unestablished_crd};
 pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
@@ -35,6 +34,7 @@ pub(crate) use error::RequestError;
 pub(crate) use events::{EventRecorder, NewEvent};
 pub(crate) use live::LiveClient;
 pub use origin::RequestOrigin;
+pub(crate) use reconcile_context::ReconcileContext;
 pub(crate) use write_outcome::{WriteOutcome, parse_creation, parse_deletion, parse_object, parse_update};
 
 use crate::access::ServiceAccount;

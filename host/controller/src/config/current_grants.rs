@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::client::grants::granted_namespaces;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::{Grants, Sidecar, WatchRule};
-use crate::config::sidecar_place::SidecarPlace;
+use crate::config::sidecar_location::SidecarLocation;
 use crate::lifecycle::WaitingFor;
 use crate::load::not_granted;
 use crate::load::version::Version;
@@ -30,7 +30,7 @@ pub(crate) struct SidecarGrants {
     /// `None` stands for the host's own identity.
     pub(crate) service_account: Option<ServiceAccount>,
     /// Where the operator changes these grants.
-    pub(crate) place: SidecarPlace,
+    pub(crate) place: SidecarLocation,
 }
 
 /// The current grants of one plugin, shared by all its versions. Cheap to clone.
@@ -56,7 +56,7 @@ impl SidecarGrants {
     pub(crate) fn of(sidecar: &Sidecar) -> Result<Self, PatternError> {
         let Grants { watches, writes, crds, http } = sidecar.grants.clone();
         let (http, service_account) = (parse_patterns(&http)?, sidecar.service_account.clone());
-        Ok(Self { writes, watches, crds, http, service_account, place: SidecarPlace::File })
+        Ok(Self { writes, watches, crds, http, service_account, place: SidecarLocation::File })
     }
 
     /// Whether both grant the same, wherever they come from.

@@ -7,4 +7,4 @@ pub(crate) mod field_paths;
 pub mod limits;
 pub(crate) mod rollout_settings;
 pub mod sidecar;
-pub(crate) mod sidecar_place;
+pub(crate) mod sidecar_location;

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use pilothouse_plugin::CompiledPlugin;
 use tokio::time::Instant;
 
-use crate::config::sidecar_place::SidecarPlace;
+use crate::config::sidecar_location::SidecarLocation;
 use crate::name::PluginName;
 pub(crate) use refused_file::RefusedFile;
 pub(crate) use writers::Writers;
@@ -68,7 +68,7 @@ pub(crate) struct PluginFiles {
     yml_fingerprint: Option<FileFingerprint>,
     /// What is loaded in place of the files; `None` for a plugin of the directory.
     in_memory: Option<InMemoryFiles>,
-    place: SidecarPlace,
+    place: SidecarLocation,
 }
 
 impl PluginFiles {
@@ -82,17 +82,17 @@ impl PluginFiles {
             sidecar_fingerprint: None,
             yml_fingerprint: None,
             in_memory: Some(files),
-            place: SidecarPlace::File,
+            place: SidecarLocation::File,
         }
     }
 
     /// The same files, whose sidecar the host has written.
     pub(crate) fn of_source(self) -> Self {
-        Self { place: SidecarPlace::Source, ..self }
+        Self { place: SidecarLocation::Source, ..self }
     }
 
     /// Where the operator writes the sidecar.
-    pub(crate) fn sidecar_place(&self) -> SidecarPlace {
+    pub(crate) fn sidecar_location(&self) -> SidecarLocation {
         self.place
     }
 
@@ -112,7 +112,7 @@ impl PluginFiles {
             sidecar_fingerprint: None,
             yml_fingerprint: None,
             in_memory: None,
-            place: SidecarPlace::File,
+            place: SidecarLocation::File,
         }
     }
 
@@ -152,7 +152,7 @@ impl PluginFiles {
 
 /// The result of a scan of the directory.
 #[derive(Debug, Default)]
-pub(crate) struct Scan {
+pub(crate) struct ScanPage {
     /// The plugins by name.
     pub plugins: BTreeMap<PluginName, PluginFiles>,
     /// .wasm files that cannot be plugins.
@@ -165,9 +165,9 @@ pub(crate) struct Scan {
 ///
 /// # Errors
 /// The directory cannot be read. An absent directory is an error, too, because its plugins must not stop while a volume is remounted.
-pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
+pub(crate) fn scan(directory: &Path) -> io::Result<ScanPage> {
     let folder = identity(&std::fs::metadata(directory)?);
-    let mut scan = Scan { folder, ..Scan::default() };
+    let mut scan = ScanPage { folder, ..ScanPage::default() };
     for entry in std::fs::read_dir(directory)? {
         let wasm = entry?.path();
         let hidden = wasm.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -191,7 +191,7 @@ pub(crate) fn scan(directory: &Path) -> io::Result<Scan> {
                     sidecar_fingerprint,
                     yml_fingerprint,
                     in_memory: None,
-                    place: SidecarPlace::File,
+                    place: SidecarLocation::File,
                 };
                 scan.plugins.insert(name, files);
             }

@@ -12,7 +12,7 @@ fn files(len: u64) -> PluginFiles {
         sidecar_fingerprint: None,
         yml_fingerprint: None,
         in_memory: None,
-        place: SidecarPlace::File,
+        place: SidecarLocation::File,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The host functions that a plugin's guests can call: the [`Host`] of one version of one plugin.
 
 mod observer;
-mod origin;
+mod reconcile_context;
 pub(crate) mod services;
 
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use pilothouse_model::hash::HashSet;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemory, HostMemoryCharge,
-    HostMemoryKind, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage,
+    HostMemoryKind, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPage, ListOptions, LivePage,
     LogLevel, LogLine, LogSource, MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
 };
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ use crate::metrics::guest::MetricProblem;
 use crate::outgoing::HttpClient;
 use crate::runtime::queue::Item;
 use crate::trace::{ReconcileTrace, TRACEPARENT};
-use origin::CallOrigin;
+use reconcile_context::OwnedReconcileContext;
 
 /// The host functions of one version.
 pub(crate) struct GuestHost {
@@ -258,7 +258,7 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<Object>, Misuse> {
+    ) -> Result<IndexPage<Object>, Misuse> {
         let view = self.views(call, "cache.by-index")?.readable(watch)?;
         with_watch_name(watch, view.by_index(index, value, from, INDEX_STEP))
     }
@@ -270,7 +270,7 @@ impl Host for GuestHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<ObjectKey>, Misuse> {
+    ) -> Result<IndexPage<ObjectKey>, Misuse> {
         let view = self.views(call, "cache.index-keys")?.readable(watch)?;
         with_watch_name(watch, view.index_keys(index, value, from, INDEX_STEP))
     }
@@ -281,7 +281,7 @@ impl Host for GuestHost {
         watch: &str,
         index: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<String>, Misuse> {
+    ) -> Result<IndexPage<String>, Misuse> {
         let view = self.views(call, "cache.index-values")?.readable(watch)?;
         with_watch_name(watch, view.index_values(index, from, INDEX_STEP))
     }
@@ -297,7 +297,7 @@ impl Host for GuestHost {
         key: &ObjectKey,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
+        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
         client.get(origin.caller(), target, key, subresource).await
     }
 
@@ -307,7 +307,7 @@ impl Host for GuestHost {
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
+        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
         client.list(origin.caller(), target, options).await
     }
 
@@ -318,7 +318,7 @@ impl Host for GuestHost {
         subresource: &str,
         charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
+        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
         let written = client.create(origin.caller(), manifest, subresource, Some(charge)).await?;
         self.record_write(call);
         state(written)
@@ -331,7 +331,7 @@ impl Host for GuestHost {
         subresource: &str,
         charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
+        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
         let written = client.update(origin.caller(), manifest, subresource, Some(charge)).await?;
         self.record_write(call);
         state(written)
@@ -346,7 +346,7 @@ impl Host for GuestHost {
         subresource: &str,
         charge: HostMemoryCharge,
     ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
+        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
         let written = client.patch(origin.caller(), target, key, patch, subresource, Some(charge)).await?;
         self.record_write(call);
         state(written)
@@ -359,7 +359,7 @@ impl Host for GuestHost {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
-        let (client, origin) = (self.client(call).await?, CallOrigin::of(call));
+        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
         client.delete(origin.caller(), target, key, options).await?;
         self.record_write(call);
         Ok(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use crate::directory::{Scan, scan};
+use crate::directory::{ScanPage, scan};
 use crate::lifecycle::{PluginState, PluginStatus};
 use crate::name::PluginName;
 
@@ -123,7 +123,7 @@ impl ProvidedPlugins {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub(super) fn add_to(&self, found: &mut Scan) -> io::Result<Vec<String>> {
+    pub(super) fn add_to(&self, found: &mut ScanPage) -> io::Result<Vec<String>> {
         let provided = scan(&self.folder)?;
         self.set_directory(found);
         let mut duplicates = Vec::new();
@@ -140,7 +140,7 @@ impl ProvidedPlugins {
     }
 
     /// Remembers the plugins of the plugins directory.
-    fn set_directory(&self, found: &Scan) {
+    fn set_directory(&self, found: &ScanPage) {
         let mut directory = self.shared.directory.write();
         let names = || found.plugins.keys().map(PluginName::as_str);
         if !directory.as_ref().is_some_and(|known| known.iter().map(String::as_str).eq(names())) {
@@ -181,7 +181,7 @@ fn waiting(name: &str, problem: &str) -> PluginStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::sidecar_place::SidecarPlace;
+    use crate::config::sidecar_location::SidecarLocation;
     use crate::directory::PluginFiles;
 
     fn provided() -> (tempfile::TempDir, ProvidedPlugins) {
@@ -204,8 +204,8 @@ mod tests {
         let folders: Vec<_> =
             found.plugins.values().map(|files| files.wasm.parent().expect("a folder")).collect();
         assert_eq!(folders, [directory.path(), folder.path()]);
-        let places: Vec<_> = found.plugins.values().map(PluginFiles::sidecar_place).collect();
-        assert_eq!(places, [SidecarPlace::File, SidecarPlace::Source]);
+        let places: Vec<_> = found.plugins.values().map(PluginFiles::sidecar_location).collect();
+        assert_eq!(places, [SidecarLocation::File, SidecarLocation::Source]);
         drop(folder);
         assert!(
             provided.add_to(&mut found).is_err(),

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{POLL_INTERVAL, PluginHost, ProvidedPlugins};
-use crate::directory::{Scan, Writers, scan};
+use crate::directory::{ScanPage, Writers, scan};
 
 /// Notifications of the file system.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl PluginHost {
     }
 
     /// Scans the directory; `None` if it cannot be read. Logs each problem once, not at every scan.
-    pub(super) async fn scan(&self, logged_problems: &mut Vec<String>) -> Option<Scan> {
+    pub(super) async fn scan(&self, logged_problems: &mut Vec<String>) -> Option<ScanPage> {
         let directory = self.shared.options.plugins.clone();
         let provided = self.shared.provided.get().cloned();
         let scanned = blocking::run(move || scan_all(&directory, provided.as_ref())).await.ok()?;
@@ -86,7 +86,7 @@ fn requires_scan(event: &notify::Result<notify::Event>) -> bool {
 
 /// Scans the directory, and the folder of another source. Returns the names of the plugins that are in both, too. If either cannot be read, nothing
 /// is returned but the reason, because the plugins of that one would be taken for removed.
-fn scan_all(directory: &Path, provided: Option<&ProvidedPlugins>) -> Result<(Scan, Vec<String>), String> {
+fn scan_all(directory: &Path, provided: Option<&ProvidedPlugins>) -> Result<(ScanPage, Vec<String>), String> {
     let mut found =
         scan(directory).map_err(|error| unreadable("the plugins directory", directory, &error))?;
     let duplicates = match provided {

@@ -111,7 +111,7 @@ impl Health {
                 }
             };
             tokio::select! {
-                // Both branches lead to the same check.
+                // `biased` keeps simulations repeatable. The order of the branches has no effect.
                 biased;
                 _ = changed.changed() => {}
                 () = backoff_ends => {}
@@ -122,7 +122,7 @@ impl Health {
     /// Waits until [`try_acquire`](Self::try_acquire) returns no permit. Cancellation safe.
     pub(crate) async fn wait_until_blocked(&self) {
         tokio::select! {
-            // Either result is the same.
+            // `biased` keeps simulations repeatable. The order of the branches has no effect.
             biased;
             () = self.wait_until_backing_off() => {}
             () = self.0.access.wait_until_blocked() => {}

@@ -14,7 +14,7 @@ use crate::client::grants::{granted_namespaces, has_rule_for_group, unused_rules
 use crate::config::current_grants::{GrantsWriter, SidecarGrants};
 use crate::config::descriptor::{Descriptor, Watch};
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
-use crate::config::sidecar_place::SidecarPlace;
+use crate::config::sidecar_location::SidecarLocation;
 use crate::guest_host::PluginServices;
 use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;
@@ -27,7 +27,7 @@ pub(super) struct LoadAuthorization<'a> {
     pub(super) plugin: &'a PluginName,
     pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
-    place: SidecarPlace,
+    place: SidecarLocation,
     /// The running version, if the grants of the sidecar have changed since it was loaded. While the new version
     /// waits, the running one must not use what was taken away.
     running_with_old_grants: Option<&'a Version>,
@@ -80,7 +80,7 @@ impl<'a> LoadAuthorization<'a> {
     }
 
     fn missing_grant(&self, watch: &Watch, missing: &WatchRule) -> WaitingFor {
-        let text = not_granted(&watch.name, &self.sidecar_place(), missing);
+        let text = not_granted(&watch.name, &self.sidecar_location(), missing);
         WaitingFor::WatchGrant(match self.services.grants {
             GrantMode::Declared => text,
             GrantMode::Explicit => {
@@ -142,7 +142,7 @@ impl<'a> LoadAuthorization<'a> {
     }
 
     /// Returns where the operator writes the plugin's sidecar, for messages.
-    pub(super) fn sidecar_place(&self) -> String {
+    pub(super) fn sidecar_location(&self) -> String {
         self.place.of(self.plugin.as_str())
     }
 

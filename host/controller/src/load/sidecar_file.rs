@@ -8,7 +8,7 @@ use super::files::read_blocking;
 use super::{LoadProblem, LoadServices};
 use crate::config::current_grants::{GrantsWriter, SidecarGrants, apply_grant_mode};
 use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
-use crate::config::sidecar_place::SidecarPlace;
+use crate::config::sidecar_location::SidecarLocation;
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file;
 use crate::load::version::Version;
@@ -39,7 +39,8 @@ pub(super) async fn apply(
     }
     let parsed = Sidecar::parse(&text).and_then(|sidecar| {
         let sidecar = apply_grant_mode(services.grants, sidecar);
-        let sidecar_grants = SidecarGrants { place: files.sidecar_place(), ..SidecarGrants::of(&sidecar)? };
+        let sidecar_grants =
+            SidecarGrants { place: files.sidecar_location(), ..SidecarGrants::of(&sidecar)? };
         Ok((sidecar, sidecar_grants))
     });
     match parsed {
@@ -61,9 +62,9 @@ pub(super) async fn apply(
 
 /// Returns where the operator writes the sidecar. The host itself has written that of a plugin from a registry.
 fn place(files: &PluginFiles, plugin: &PluginName) -> String {
-    match files.sidecar_place() {
-        SidecarPlace::File => format!("the sidecar {}", files.sidecar.display()),
-        place @ SidecarPlace::Source => place.of(plugin.as_str()),
+    match files.sidecar_location() {
+        SidecarLocation::File => format!("the sidecar {}", files.sidecar.display()),
+        place @ SidecarLocation::Source => place.of(plugin.as_str()),
     }
 }
 

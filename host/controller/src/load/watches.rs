@@ -169,7 +169,7 @@ async fn resolve(
                 let name = watch.name.clone();
                 report(LoadStep::Waiting(match (&error, own_crd) {
                     (DiscoveryError::NotServed { .. }, Some(crd)) => {
-                        let problem = crd_not_granted(watch, &authorization.sidecar_place(), crd.name);
+                        let problem = crd_not_granted(watch, &authorization.sidecar_location(), crd.name);
                         WaitingFor::CrdGrant { watch: name, problem }
                     }
                     _ => WaitingFor::Kind { watch: name, problem: error.to_string() },

@@ -292,7 +292,7 @@ impl Metrics {
             parked: registered(
                 registry,
                 "pilothouse_observe_parked",
-                "Objects set aside because the observer keeps failing at them: until they change, and deletions until they are retried",
+                "Objects parked because the observer keeps failing at them: until they change, and deletions until they are retried",
                 Family::default(),
             ),
             index_errors: registered(

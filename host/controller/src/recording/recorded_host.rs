@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostAnswer, HostMemoryCharge, HostRequest,
-    HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine, MetricSample,
+    HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPage, ListOptions, LivePage, LogLine, MetricSample,
     Misuse, ObjectType, Patch, PluginEvent,
 };
 use rand::rngs::SmallRng;
@@ -131,7 +131,7 @@ impl Host for RecordedHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<Object>, Misuse> {
+    ) -> Result<IndexPage<Object>, Misuse> {
         let request = HostRequest::CacheByIndex {
             watch: watch.to_owned(),
             index: index.to_owned(),
@@ -151,7 +151,7 @@ impl Host for RecordedHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<ObjectKey>, Misuse> {
+    ) -> Result<IndexPage<ObjectKey>, Misuse> {
         let request = HostRequest::CacheIndexKeys {
             watch: watch.to_owned(),
             index: index.to_owned(),
@@ -170,7 +170,7 @@ impl Host for RecordedHost {
         watch: &str,
         index: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<String>, Misuse> {
+    ) -> Result<IndexPage<String>, Misuse> {
         let request = HostRequest::CacheIndexValues {
             watch: watch.to_owned(),
             index: index.to_owned(),

@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use super::dispatch::{self, Dispatcher};
 use super::pending_version::PendingVersion;
 use super::running::Canary;
-use super::swap::ExclusiveVersion;
-use super::work_gate::WorkGate;
+use super::running_health::RunningHealth;
+use super::swap::VersionsWriteGuard;
 use super::{PluginTask, handover, kind_changes};
 use crate::config::canary_share::CanaryShare;
 use crate::config::rollout_settings::format_duration;
@@ -82,19 +82,19 @@ impl PluginTask {
         &mut self,
         version: Box<Version>,
         share: CanaryShare,
-        exclusive: ExclusiveVersion,
+        exclusive: VersionsWriteGuard,
     ) {
         let Some(stable) = self.installed.clone() else { return };
         let version = Arc::<Version>::from(version);
         let before = self.canary.take().map(|mut task| task.finish(&self.plugin));
-        // Keys that are still queued under former names of target watches have the same names for both versions.
+        // Copies the former names of target watches, because queued keys may still use them.
         let renamed = stable.renamed_watches.lock().clone();
         *version.renamed_watches.lock() = renamed;
         if let Some(before) = &before {
             handover::hand_over(&[&*stable, &*before.version], &stable, &self.plugin);
         }
         for route in &version.routes {
-            // These objects are in the caches of both versions, so they are queued with the canary's keys, if at all.
+            // Discards the canary's initial objects: `requeue_moved` queues those whose version changes.
             let initial = route.subscribed.take_initial();
             version.views.confirm_own_writes(&route.watch, &initial);
         }
@@ -117,7 +117,7 @@ impl PluginTask {
         let counts_before = self.plugin.metrics.canary_reconciles();
         exclusive.set_canary(Some(Arc::clone(&canary)));
         *self.recovery.canary.lock() = Some(Arc::clone(&version));
-        self.gate.send_replace(WorkGate::new(stable.health.clone(), Some(version.health.clone())));
+        self.gate.send_replace(RunningHealth::new(stable.health.clone(), Some(version.health.clone())));
         let mut kind_changes = JoinSet::new();
         let (discovery, watched, plugin) =
             (self.services.discovery.clone(), Arc::clone(&version), self.plugin.clone());
@@ -159,7 +159,7 @@ impl PluginTask {
         share: Option<CanaryShare>,
         pending: &mut PendingVersion,
         files: Option<PluginFiles>,
-        exclusive: ExclusiveVersion,
+        exclusive: VersionsWriteGuard,
     ) {
         let (Some(stable), Some(task)) = (self.installed.clone(), &mut self.canary) else { return };
         let before = Arc::clone(&task.canary);
@@ -170,7 +170,7 @@ impl PluginTask {
             self.clear_canary();
             self.plugin.set_limits(&stable.plugin_limits);
             exclusive.set_canary(None);
-            self.gate.send_replace(WorkGate::new(stable.health.clone(), None));
+            self.gate.send_replace(RunningHealth::new(stable.health.clone(), None));
             let known = known_version(&stable);
             self.plugin
                 .log

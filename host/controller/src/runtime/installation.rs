@@ -7,8 +7,8 @@ use pilothouse_plugin::{LogLevel, Reason};
 use tokio::time::{Instant, timeout_at};
 
 use super::running::RunningVersions;
-use super::swap::ExclusiveVersion;
-use super::work_gate::WorkGate;
+use super::running_health::RunningHealth;
+use super::swap::VersionsWriteGuard;
 use super::{
     DRAIN_TIMEOUT, IDLE_TIMEOUT, PluginTask, SHUTDOWN_REASON, deleted_crds, dispatch, handover, kind_changes,
     observer, worker,
@@ -19,7 +19,7 @@ use crate::load::version::Version;
 impl PluginTask {
     /// Replaces the running version, and its canary, by this one. The workers have finished their reconciles, and start no other until
     /// `exclusive` is released. The queue keeps its keys.
-    pub(super) async fn swap(&mut self, version: Box<Version>, exclusive: ExclusiveVersion) {
+    pub(super) async fn swap(&mut self, version: Box<Version>, exclusive: VersionsWriteGuard) {
         let version = Arc::<Version>::from(version);
         // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
         self.plugin.recent_errors.forget();
@@ -43,7 +43,7 @@ impl PluginTask {
     }
 
     /// Makes this the running version, and starts the tasks that belong to it.
-    pub(super) async fn install(&mut self, version: Arc<Version>, exclusive: ExclusiveVersion) {
+    pub(super) async fn install(&mut self, version: Arc<Version>, exclusive: VersionsWriteGuard) {
         // The observer is in no call while the write lock is held.
         self.observer.shutdown().await;
         self.plugin.set_limits(&version.plugin_limits);
@@ -69,7 +69,7 @@ impl PluginTask {
         *self.recovery.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
         self.access_changes = version.views.access.changes();
-        self.gate.send_replace(WorkGate::new(version.health.clone(), None));
+        self.gate.send_replace(RunningHealth::new(version.health.clone(), None));
         self.resize_workers(version.workers);
         self.plugin.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         if !version.observer_subscriptions.is_empty() {

@@ -24,10 +24,10 @@ pub mod predicate;
 pub(crate) mod queue;
 mod rollout;
 mod running;
+mod running_health;
 pub(crate) mod slow_reconciles;
 mod swap;
 pub(crate) mod targets;
-mod work_gate;
 mod worker;
 mod workers;
 
@@ -57,9 +57,9 @@ use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginStatusSource};
 pub(crate) use handover::RenamedWatches;
 use pending_version::{LoadEvent, LoadTask, PendingVersion};
-use running::RunningVersion;
-use swap::{ExclusiveVersion, Swap};
-use work_gate::WorkGate;
+use running::SharedVersions;
+use running_health::RunningHealth;
+use swap::{Swap, VersionsWriteGuard};
 use workers::Workers;
 
 /// How long an instance stays idle before it is dropped.
@@ -88,13 +88,13 @@ struct PluginTask {
     /// The versions that the workers run. A worker holds a read lock while it reconciles. A swap takes the write lock: it waits for the
     /// reconciles that run, and new ones wait for it. This task must not take a read lock: it would wait for ever behind a swap that it has
     /// to carry out itself.
-    running: RunningVersion,
+    running: SharedVersions,
     /// The running version, for use by this task without a lock. A canary may run beside it.
     installed: Option<Arc<Version>>,
     /// The canary. Boxed, because most plugins have none.
     canary: Option<Box<CanaryTask>>,
     /// The health of the running versions. The workers check it before they take a key.
-    gate: watch::Sender<WorkGate>,
+    gate: watch::Sender<RunningHealth>,
     /// Notified when the running version's health changes.
     health_changes: watch::Receiver<()>,
     /// Notified when the running version's permissions change.
@@ -145,7 +145,7 @@ impl PluginTask {
             canary: None,
             health_changes: health.changes(),
             access_changes: access::Access::default().changes(),
-            gate: watch::Sender::new(WorkGate::new(health, None)),
+            gate: watch::Sender::new(RunningHealth::new(health, None)),
             running_status,
             workers: Workers::default(),
             recovery,
@@ -168,7 +168,7 @@ impl PluginTask {
         let recovered = self.recovery.version.lock().clone();
         if let Some(version) = recovered {
             // The previous task panicked. Its workers were aborted, and used a lock of their own.
-            let exclusive = ExclusiveVersion::acquire(Arc::clone(&self.running)).await;
+            let exclusive = VersionsWriteGuard::acquire(Arc::clone(&self.running)).await;
             Box::pin(self.install(version, exclusive)).await;
             self.schedule_check();
         }
@@ -335,7 +335,7 @@ impl PluginTask {
     async fn run_loaded(
         &mut self,
         version: Box<Version>,
-        exclusive: ExclusiveVersion,
+        exclusive: VersionsWriteGuard,
         pending: &mut PendingVersion,
         files: DesiredFiles,
     ) {

@@ -7,8 +7,8 @@ use futures::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::running::RunningVersion;
-use super::swap::{ExclusiveVersion, Progress, Swap};
+use super::running::SharedVersions;
+use super::swap::{Progress, Swap, VersionsWriteGuard};
 use crate::config::canary_share::CanaryShare;
 use crate::directory::PluginFiles;
 use crate::lifecycle::backoff;
@@ -33,7 +33,7 @@ enum Stage {
     Loading(PluginFiles, LoadTask),
     Swapping(Box<Swap>),
     /// The keys of the canary change, or it ends, as soon as no guest call is under way.
-    ChangingCanary(Option<CanaryShare>, BoxFuture<'static, ExclusiveVersion>),
+    ChangingCanary(Option<CanaryShare>, BoxFuture<'static, VersionsWriteGuard>),
     RetryAt(PluginFiles, Instant),
 }
 
@@ -42,9 +42,9 @@ pub(super) enum LoadEvent {
     /// The load of these files ended.
     Finished(PluginFiles, Result<LoadOutcome, LoadProblem>),
     /// The canary can be given these keys, or be ended: no guest call is under way.
-    CanaryChange(Option<CanaryShare>, ExclusiveVersion),
+    CanaryChange(Option<CanaryShare>, VersionsWriteGuard),
     /// The version can be installed: no guest call is under way any more, and its indexes are up to date.
-    Ready(Box<Version>, ExclusiveVersion),
+    Ready(Box<Version>, VersionsWriteGuard),
     /// [`PendingVersion::pauses_dispatch`] changed.
     DispatchPauseChanged,
     /// The backoff is over: these files are to be loaded again.
@@ -76,8 +76,8 @@ impl PendingVersion {
     }
 
     /// Changes the keys of the canary, or ends it, as soon as no guest call is under way.
-    pub(super) fn change_canary(&mut self, share: Option<CanaryShare>, running: RunningVersion) {
-        self.stage = Stage::ChangingCanary(share, Box::pin(ExclusiveVersion::acquire(running)));
+    pub(super) fn change_canary(&mut self, share: Option<CanaryShare>, running: SharedVersions) {
+        self.stage = Stage::ChangingCanary(share, Box::pin(VersionsWriteGuard::acquire(running)));
     }
 
     /// Whether nothing may be dispatched to the running version.

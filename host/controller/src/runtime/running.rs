@@ -14,7 +14,7 @@ use crate::load::version::Version;
 
 /// The running versions. A `reconcile` or `observe` call holds a read lock on them; a swap holds the write lock. `index` calls hold none:
 /// they change only what the plugin itself reads.
-pub(super) type RunningVersion = Arc<RwLock<RunningVersions>>;
+pub(super) type SharedVersions = Arc<RwLock<RunningVersions>>;
 
 #[derive(Default)]
 pub(super) struct RunningVersions {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::client::in_flight::HeldItem;
     use crate::runtime::queue::Item;
-    use crate::runtime::swap::ExclusiveVersion;
+    use crate::runtime::swap::VersionsWriteGuard;
 
     fn plugin() -> PluginServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
@@ -112,7 +112,7 @@ mod tests {
     struct Plugin {
         plugin: PluginServices,
         pool: InstancePool,
-        running: RunningVersion,
+        running: SharedVersions,
         /// The keys that workers reconcile, each with its version and the lock that the worker holds.
         working: Vec<(HeldItem, usize, tokio::sync::OwnedRwLockReadGuard<RunningVersions>)>,
         /// The last version that reconciled each key.
@@ -216,8 +216,9 @@ mod tests {
         }
 
         /// Acquires the versions for a change, which must wait for the workers.
-        async fn acquire(&mut self) -> ExclusiveVersion {
-            let mut acquiring = tokio_test::task::spawn(ExclusiveVersion::acquire(Arc::clone(&self.running)));
+        async fn acquire(&mut self) -> VersionsWriteGuard {
+            let mut acquiring =
+                tokio_test::task::spawn(VersionsWriteGuard::acquire(Arc::clone(&self.running)));
             while !self.working.is_empty() {
                 assert!(acquiring.poll().is_pending(), "a key is being reconciled");
                 self.working.pop();

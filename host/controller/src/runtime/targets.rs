@@ -5,7 +5,7 @@
 
 use pilothouse_model::hash::HashSet;
 use pilothouse_model::{JsonPath, JsonPathError, Notification, Object, ObjectKey};
-use pilothouse_plugin::{IndexCursor, IndexPart};
+use pilothouse_plugin::{IndexCursor, IndexPage};
 
 /// A trigger, with its paths parsed.
 #[derive(Clone, Debug)]
@@ -30,10 +30,10 @@ const PART: usize = 512;
 /// Looks up keys in the cache of the target watch.
 pub(crate) trait TargetKeys {
     /// Returns the keys of objects that have a value in an index, from a place on. Looks at no more than `step` objects.
-    fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey>;
+    fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey>;
 
     /// Returns the keys of objects in a namespace, from a place on. Looks at no more than `step` objects.
-    fn in_namespace(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey>;
+    fn in_namespace(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey>;
 }
 
 /// The keys that a change queues, except those that [`next_part`](Self::next_part) has returned.
@@ -212,15 +212,15 @@ mod tests {
     struct TestKeys;
 
     impl TargetKeys for TestKeys {
-        fn by_index(&self, index: &str, value: &str, _: &IndexCursor, _: usize) -> IndexPart<ObjectKey> {
-            IndexPart { found: vec![ObjectKey::new(index, &value.replace('/', "-"))], next: None }
+        fn by_index(&self, index: &str, value: &str, _: &IndexCursor, _: usize) -> IndexPage<ObjectKey> {
+            IndexPage { found: vec![ObjectKey::new(index, &value.replace('/', "-"))], next: None }
         }
 
         /// Finds a key in each part.
-        fn in_namespace(&self, namespace: &str, from: &IndexCursor, _: usize) -> IndexPart<ObjectKey> {
+        fn in_namespace(&self, namespace: &str, from: &IndexCursor, _: usize) -> IndexPage<ObjectKey> {
             let (name, next) = if from.part == 0 { ("a", Some(1)) } else { ("b", None) };
             let next = next.map(|part| IndexCursor { part, ..IndexCursor::default() });
-            IndexPart { found: vec![ObjectKey::new(namespace, name)], next }
+            IndexPage { found: vec![ObjectKey::new(namespace, name)], next }
         }
     }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostAnswer, HostMemory, HostMemoryCharge,
-    HostRequest, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine,
+    HostRequest, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPage, ListOptions, LivePage, LogLine,
     MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
@@ -158,7 +158,7 @@ impl Host for ShadowHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<Object>, Misuse> {
+    ) -> Result<IndexPage<Object>, Misuse> {
         let request = HostRequest::CacheByIndex {
             watch: watch.to_owned(),
             index: index.to_owned(),
@@ -179,7 +179,7 @@ impl Host for ShadowHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<ObjectKey>, Misuse> {
+    ) -> Result<IndexPage<ObjectKey>, Misuse> {
         let request = HostRequest::CacheIndexKeys {
             watch: watch.to_owned(),
             index: index.to_owned(),
@@ -199,7 +199,7 @@ impl Host for ShadowHost {
         watch: &str,
         index: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<String>, Misuse> {
+    ) -> Result<IndexPage<String>, Misuse> {
         let request = HostRequest::CacheIndexValues {
             watch: watch.to_owned(),
             index: index.to_owned(),

@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 
 use pilothouse_model::{Notification, Object};
 
-use super::{EventKind, FieldPath, FieldState, MetadataPart, Verdict};
+use super::{ConditionValue, EventKind, FieldPath, FieldState, MetadataPart};
 
 /// The most fields of one change that are read. Terms about further fields are unknown.
 pub(crate) const MAX_FIELDS: usize = 24;
@@ -61,7 +61,11 @@ impl<'n> ChangeFacts<'n> {
     }
 
     /// Returns what `verdict` makes of the field at this path.
-    pub(crate) fn field(&self, path: &FieldPath, verdict: impl FnOnce(&FieldState) -> Verdict) -> Verdict {
+    pub(crate) fn field(
+        &self,
+        path: &FieldPath,
+        verdict: impl FnOnce(&FieldState) -> ConditionValue,
+    ) -> ConditionValue {
         self.with_field(path, verdict)
     }
 

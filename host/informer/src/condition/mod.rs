@@ -20,12 +20,12 @@ pub const MAX_TERMS: usize = 16;
 
 /// A boolean expression over one change, which is evaluated from left to right.
 ///
-/// A term can have no value: the field that it compares may be missing ([`Verdict::Error`]), or may be one that only a JSON parser reads
-/// exactly ([`Verdict::Unknown`]). `&&` and `||` treat errors as CEL does: an error is ignored if another operand decides. An unknown
+/// A term can have no value: the field that it compares may be missing ([`ConditionValue::Error`]), or may be one that only a JSON parser reads
+/// exactly ([`ConditionValue::Unknown`]). `&&` and `||` treat errors as CEL does: an error is ignored if another operand decides. An unknown
 /// operand ends the evaluation, unless an operand before it has decided.
 ///
 /// ```
-/// use pilothouse_informer::condition::{Condition, FieldPath, MetadataPart, Verdict};
+/// use pilothouse_informer::condition::{Condition, FieldPath, MetadataPart, ConditionValue};
 /// use pilothouse_model::{Notification, Object};
 ///
 /// let pod = |json: &str| Object::from_json(json).unwrap();
@@ -33,8 +33,8 @@ pub const MAX_TERMS: usize = 16;
 /// let condition = Condition::all([Condition::changed(MetadataPart::Generation), web]);
 /// let old = pod(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","generation":1,"labels":{"app":"web"}}}"#);
 /// let new = pod(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","generation":2,"labels":{"app":"web"}}}"#);
-/// assert_eq!(condition.evaluate(&Notification::Updated { old: old.clone(), new }), Verdict::True);
-/// assert_eq!(condition.evaluate(&Notification::Updated { old: old.clone(), new: old }), Verdict::False);
+/// assert_eq!(condition.evaluate(&Notification::Updated { old: old.clone(), new }), ConditionValue::True);
+/// assert_eq!(condition.evaluate(&Notification::Updated { old: old.clone(), new: old }), ConditionValue::False);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition(Node);
@@ -55,7 +55,7 @@ pub(crate) enum Node {
 
 /// The value of a condition for one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ConditionValue {
     /// The change meets the condition.
     True,
     /// The change does not meet the condition. Only then does an informer not deliver it.
@@ -200,7 +200,7 @@ impl Condition {
 
     /// Returns the condition's value for a change.
     #[must_use]
-    pub fn evaluate(&self, notification: &Notification) -> Verdict {
+    pub fn evaluate(&self, notification: &Notification) -> ConditionValue {
         self.0.evaluate(&ChangeFacts::of(notification))
     }
 
@@ -234,45 +234,45 @@ impl Node {
     }
 
     /// Returns the value for a change. Recurses at most once for each term and each negation.
-    pub(crate) fn evaluate(&self, facts: &ChangeFacts<'_>) -> Verdict {
+    pub(crate) fn evaluate(&self, facts: &ChangeFacts<'_>) -> ConditionValue {
         match self {
-            Self::Constant(value) => Verdict::of(*value),
-            Self::Changed(part) => Verdict::of(facts.has_changed(*part)),
-            Self::Event(kind) => Verdict::of(facts.event() == *kind),
+            Self::Constant(value) => ConditionValue::of(*value),
+            Self::Changed(part) => ConditionValue::of(facts.has_changed(*part)),
+            Self::Event(kind) => ConditionValue::of(facts.event() == *kind),
             Self::FieldEquals(path, text) => facts.field(path, |state| match state {
-                FieldState::Text(found) => Verdict::of(found == text),
-                FieldState::Other => Verdict::False,
-                FieldState::Missing | FieldState::NoParent => Verdict::Error,
-                FieldState::Unknown => Verdict::Unknown,
+                FieldState::Text(found) => ConditionValue::of(found == text),
+                FieldState::Other => ConditionValue::False,
+                FieldState::Missing | FieldState::NoParent => ConditionValue::Error,
+                FieldState::Unknown => ConditionValue::Unknown,
             }),
             Self::FieldExists(path) => facts.field(path, |state| match state {
-                FieldState::Text(_) | FieldState::Other => Verdict::True,
-                FieldState::Missing => Verdict::False,
-                FieldState::NoParent => Verdict::Error,
-                FieldState::Unknown => Verdict::Unknown,
+                FieldState::Text(_) | FieldState::Other => ConditionValue::True,
+                FieldState::Missing => ConditionValue::False,
+                FieldState::NoParent => ConditionValue::Error,
+                FieldState::Unknown => ConditionValue::Unknown,
             }),
-            Self::Unknown => Verdict::Unknown,
+            Self::Unknown => ConditionValue::Unknown,
             Self::Not(inner) => inner.evaluate(facts).negated(),
-            Self::All(operands) => combined(operands, facts, Verdict::False),
-            Self::Any(operands) => combined(operands, facts, Verdict::True),
+            Self::All(operands) => combined(operands, facts, ConditionValue::False),
+            Self::Any(operands) => combined(operands, facts, ConditionValue::True),
         }
     }
 }
 
 /// Evaluates operands in order, up to one that is `decisive` or unknown.
-fn combined(operands: &[Node], facts: &ChangeFacts<'_>, decisive: Verdict) -> Verdict {
+fn combined(operands: &[Node], facts: &ChangeFacts<'_>, decisive: ConditionValue) -> ConditionValue {
     let mut verdict = decisive.negated();
     for operand in operands {
         match operand.evaluate(facts) {
-            found if found == decisive || found == Verdict::Unknown => return found,
-            Verdict::Error => verdict = Verdict::Error,
+            found if found == decisive || found == ConditionValue::Unknown => return found,
+            ConditionValue::Error => verdict = ConditionValue::Error,
             _ => {}
         }
     }
     verdict
 }
 
-impl Verdict {
+impl ConditionValue {
     fn of(value: bool) -> Self {
         if value { Self::True } else { Self::False }
     }

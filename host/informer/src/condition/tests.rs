@@ -99,17 +99,20 @@ fn parts_count_as_changed_unless_an_update_leaves_them_the_same() {
     let [first, second] = [1, 2].map(|generation| object(generation, &[(0, 0), (1, 1)], None, 0));
     let update = |old: &Object, new: &Object| Notification::Updated { old: old.clone(), new: new.clone() };
     let generation = Condition::changed(MetadataPart::Generation);
-    assert_eq!(generation.evaluate(&update(&first, &second)), Verdict::True);
-    assert_eq!(generation.evaluate(&update(&first, &first)), Verdict::False);
+    assert_eq!(generation.evaluate(&update(&first, &second)), ConditionValue::True);
+    assert_eq!(generation.evaluate(&update(&first, &first)), ConditionValue::False);
     let labels = Condition::changed(MetadataPart::Labels);
-    assert_eq!(labels.evaluate(&update(&first, &object(1, &[(1, 1), (0, 0)], None, 0))), Verdict::True);
-    assert_eq!(labels.evaluate(&update(&first, &second)), Verdict::False);
+    assert_eq!(
+        labels.evaluate(&update(&first, &object(1, &[(1, 1), (0, 0)], None, 0))),
+        ConditionValue::True
+    );
+    assert_eq!(labels.evaluate(&update(&first, &second)), ConditionValue::False);
     for notification in [
         Notification::Added { object: first.clone(), initial: false },
         Notification::Deleted { last: first.clone(), final_state_unknown: true },
     ] {
         for part in MetadataPart::ALL {
-            assert_eq!(Condition::changed(part).evaluate(&notification), Verdict::True);
+            assert_eq!(Condition::changed(part).evaluate(&notification), ConditionValue::True);
         }
     }
     for (notification, kind) in [
@@ -117,8 +120,8 @@ fn parts_count_as_changed_unless_an_update_leaves_them_the_same() {
         (update(&first, &second), EventKind::Updated),
         (Notification::tombstone(first.clone()), EventKind::Deleted),
     ] {
-        assert_eq!(Condition::event(kind).evaluate(&notification), Verdict::True);
-        assert_eq!(Condition::event(EventKind::Added).evaluate(&notification), Verdict::False);
+        assert_eq!(Condition::event(kind).evaluate(&notification), ConditionValue::True);
+        assert_eq!(Condition::event(EventKind::Added).evaluate(&notification), ConditionValue::False);
     }
 }
 
@@ -141,17 +144,17 @@ fn a_missing_field_is_an_error_unless_only_its_existence_is_asked_for() {
     ] {
         assert_eq!(path.read(pod.object()), state, "{path:?}");
         let [equals, exists] = match &state {
-            FieldState::Text(_) => [Verdict::False, Verdict::True],
-            FieldState::Other => [Verdict::False, Verdict::True],
-            FieldState::Missing => [Verdict::Error, Verdict::False],
-            _ => [Verdict::Error, Verdict::Error],
+            FieldState::Text(_) => [ConditionValue::False, ConditionValue::True],
+            FieldState::Other => [ConditionValue::False, ConditionValue::True],
+            FieldState::Missing => [ConditionValue::Error, ConditionValue::False],
+            _ => [ConditionValue::Error, ConditionValue::Error],
         };
         assert_eq!(Condition::field_equals(path.clone(), "x").evaluate(&pod), equals, "{path:?}");
         assert_eq!(Condition::field_exists(path.clone()).evaluate(&pod), exists, "{path:?}");
     }
     let web = Condition::field_equals(label("app"), "web");
-    assert_eq!(web.evaluate(&pod), Verdict::True);
-    assert_eq!(web.negated().evaluate(&pod), Verdict::False);
+    assert_eq!(web.evaluate(&pod), ConditionValue::True);
+    assert_eq!(web.negated().evaluate(&pod), ConditionValue::False);
 }
 
 /// What only a JSON parser reads exactly is unknown, so that the change is delivered and the subscriber decides.
@@ -174,8 +177,8 @@ fn fields_that_only_a_parser_reads_exactly_are_unknown() {
         ("a large object", pod("", &format!(r#","x":{{{large}"y":"z"}}"#)), status),
     ] {
         for condition in [Condition::field_equals(path.clone(), "a"), Condition::field_exists(path.clone())] {
-            assert_eq!(condition.evaluate(&notification), Verdict::Unknown, "{case}");
-            assert_eq!(condition.negated().evaluate(&notification), Verdict::Unknown, "{case}");
+            assert_eq!(condition.evaluate(&notification), ConditionValue::Unknown, "{case}");
+            assert_eq!(condition.negated().evaluate(&notification), ConditionValue::Unknown, "{case}");
         }
     }
 }
@@ -190,16 +193,16 @@ fn an_error_is_ignored_if_another_operand_decides_and_an_unknown_operand_ends_th
         |operands: &[&Condition]| Condition::all(operands.iter().copied().cloned()).evaluate(&notification);
     let any =
         |operands: &[&Condition]| Condition::any(operands.iter().copied().cloned()).evaluate(&notification);
-    assert_eq!(all(&[&error, &yes]), Verdict::Error);
-    assert_eq!(all(&[&yes, &error, &no]), Verdict::False);
-    assert_eq!(all(&[&no, &unknown]), Verdict::False);
-    assert_eq!(all(&[&unknown, &no]), Verdict::Unknown);
-    assert_eq!(all(&[&error, &unknown, &no]), Verdict::Unknown);
-    assert_eq!(any(&[&error, &no]), Verdict::Error);
-    assert_eq!(any(&[&error, &yes]), Verdict::True);
-    assert_eq!(any(&[&yes, &unknown]), Verdict::True);
-    assert_eq!(any(&[&unknown, &yes]), Verdict::Unknown);
-    assert_eq!((all(&[]), any(&[])), (Verdict::True, Verdict::False));
+    assert_eq!(all(&[&error, &yes]), ConditionValue::Error);
+    assert_eq!(all(&[&yes, &error, &no]), ConditionValue::False);
+    assert_eq!(all(&[&no, &unknown]), ConditionValue::False);
+    assert_eq!(all(&[&unknown, &no]), ConditionValue::Unknown);
+    assert_eq!(all(&[&error, &unknown, &no]), ConditionValue::Unknown);
+    assert_eq!(any(&[&error, &no]), ConditionValue::Error);
+    assert_eq!(any(&[&error, &yes]), ConditionValue::True);
+    assert_eq!(any(&[&yes, &unknown]), ConditionValue::True);
+    assert_eq!(any(&[&unknown, &yes]), ConditionValue::Unknown);
+    assert_eq!((all(&[]), any(&[])), (ConditionValue::True, ConditionValue::False));
 }
 
 #[test]
@@ -218,10 +221,10 @@ fn more_fields_than_are_read_of_one_change_are_unknown() {
     let facts = ChangeFacts::of(&notification);
     for i in 0..facts::MAX_FIELDS {
         let exists = Condition::field_exists(label(&format!("l{i}")));
-        assert_eq!(exists.root().evaluate(&facts), Verdict::False);
+        assert_eq!(exists.root().evaluate(&facts), ConditionValue::False);
     }
-    assert_eq!(Condition::field_exists(label("further")).root().evaluate(&facts), Verdict::Unknown);
-    assert_eq!(Condition::field_exists(label("l0")).root().evaluate(&facts), Verdict::False);
+    assert_eq!(Condition::field_exists(label("further")).root().evaluate(&facts), ConditionValue::Unknown);
+    assert_eq!(Condition::field_exists(label("l0")).root().evaluate(&facts), ConditionValue::False);
 }
 
 #[test]
@@ -239,8 +242,8 @@ proptest! {
     #[test]
     fn a_negated_condition_has_the_opposite_value(condition in any_condition(), change in any_notification()) {
         let expected = match condition.evaluate(&change) {
-            Verdict::True => Verdict::False,
-            Verdict::False => Verdict::True,
+            ConditionValue::True => ConditionValue::False,
+            ConditionValue::False => ConditionValue::True,
             other => other,
         };
         prop_assert_eq!(condition.negated().evaluate(&change), expected);
@@ -248,7 +251,7 @@ proptest! {
 
     #[test]
     fn a_condition_that_is_always_decided_has_no_error(condition in any_condition(), change in any_notification()) {
-        let is_decided = matches!(condition.evaluate(&change), Verdict::True | Verdict::False);
+        let is_decided = matches!(condition.evaluate(&change), ConditionValue::True | ConditionValue::False);
         prop_assert!(is_decided || !condition.is_always_decided());
     }
 }

@@ -25,8 +25,8 @@ use crate::store::Store;
 /// - Above `capacity`, and until the queue has been emptied, the changes of one object are merged: first old state, last new
 ///   state. An object that was created and deleted meanwhile leaves no delta. An object of the store that was deleted and
 ///   recreated leaves its deletion and its new state. The deletion of an object of the store is never dropped. A merged delta
-///   keeps the position of its first delta, so the store passes through states that the server never had; it is right again
-///   once the queue is empty.
+///   keeps the position of its first delta, so the store passes through states that the server never had; it equals the
+///   server's state again once the queue is empty.
 /// - So the queue is bounded by the number of objects, whatever the number of events. Each delta concerns an object that
 ///   exists or that the store has, since other deletions were dropped or cancelled. Each object has at most two deltas, a
 ///   deletion and the change after it. So at most `max(capacity, 2 · objects)` deltas are queued after the last replacement,

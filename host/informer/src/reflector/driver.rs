@@ -170,12 +170,11 @@ impl Reflector {
         match self.recovery.as_ref().filter(|_| self.machine.is_server_unavailable()) {
             None => sleep(wait).await,
             Some(recovery) => {
-                let is_back = async {
+                let recovered = async {
                     recovery.wait_until_back().await;
                     sleep(resume_jitter).await;
                 };
-                // Whichever happens first.
-                let _ = timeout(wait, is_back).await;
+                let _ = timeout(wait, recovered).await;
             }
         }
     }

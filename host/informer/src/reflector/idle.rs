@@ -45,7 +45,7 @@ impl IdleTimer {
                 }
                 () = self.timer.as_mut() => {
                     if body.has_chunks() {
-                        // They arrived just now.
+                        // Chunks that wait to be joined have just been received, so the body is not idle.
                         self.last = Instant::now();
                     }
                     let due = self.last + limit;

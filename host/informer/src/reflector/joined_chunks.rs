@@ -85,7 +85,7 @@ impl Stream for JoinedChunks {
                     Poll::Pending if self.chunks.is_empty() => return Poll::Pending,
                     Poll::Pending if self.has_yielded => return Poll::Ready(Some(Ok(self.pop_joined()))),
                     Poll::Pending => {
-                        // Not tokio's `yield_now`, which asks the kernel for events first.
+                        // Yields by waking itself: `tokio::task::yield_now` would poll the I/O driver before this task runs again.
                         self.has_yielded = true;
                         self.incoming.store(true, Ordering::Relaxed);
                         context.waker().wake_by_ref();

@@ -12,7 +12,7 @@ pub(super) struct Backlog {
     synced: bool,
     closed: bool,
     /// Whether the informer knows that notifications are being merged.
-    reported_merging: bool,
+    recorded_merging: bool,
 }
 
 impl Backlog {
@@ -22,7 +22,7 @@ impl Backlog {
             initial_end: None,
             synced: false,
             closed: false,
-            reported_merging: false,
+            recorded_merging: false,
         }
     }
 
@@ -76,16 +76,16 @@ impl Backlog {
         self.queue.len()
     }
 
-    /// Returns whether notifications are being merged.
-    pub(super) fn report_merging(&mut self) -> bool {
-        self.reported_merging = self.queue.is_merging();
-        self.reported_merging
+    /// Records whether notifications are being merged, and returns it. [`merging_change`](Self::merging_change) compares with this.
+    pub(super) fn record_merging(&mut self) -> bool {
+        self.recorded_merging = self.queue.is_merging();
+        self.recorded_merging
     }
 
-    /// Returns whether notifications are being merged, if that is not what was last reported.
+    /// Returns whether notifications are being merged, if that is not what was last recorded.
     pub(super) fn merging_change(&mut self) -> Option<bool> {
-        let before = self.reported_merging;
-        Some(self.report_merging()).filter(|is_merging| *is_merging != before)
+        let before = self.recorded_merging;
+        Some(self.record_merging()).filter(|is_merging| *is_merging != before)
     }
 
     pub(super) fn close(&mut self) {
@@ -115,7 +115,7 @@ impl Coalesce for Notification {
             (One(Self::Updated { .. }), deleted @ Self::Deleted { .. }) => One(deleted),
             (One(Self::Updated { old, .. }), added @ Self::Added { .. }) => Two(Self::tombstone(old), added),
             (One(deleted @ Self::Deleted { .. }), again @ Self::Deleted { .. }) => {
-                One(better_deletion(deleted, again))
+                One(merge_deletions(deleted, again))
             }
             (One(deleted @ Self::Deleted { .. }), present) => Two(deleted, present),
             (Two(deleted, _), Self::Deleted { .. }) => One(deleted),
@@ -124,7 +124,7 @@ impl Coalesce for Notification {
     }
 }
 
-/// Returns an update from the old state of `first` to the new state of `second`.
+/// Returns `first` with the newer object of `second`: an addition stays an addition, and an update keeps its old state.
 fn newer(first: Notification, second: Notification) -> Notification {
     let object = second.object().clone();
     match first {
@@ -135,7 +135,7 @@ fn newer(first: Notification, second: Notification) -> Notification {
 }
 
 /// Merges two consecutive deletions and keeps the more informative one; see [`Deletion::merge`].
-fn better_deletion(first: Notification, second: Notification) -> Notification {
+fn merge_deletions(first: Notification, second: Notification) -> Notification {
     match (first, second) {
         (
             Notification::Deleted { last, final_state_unknown },

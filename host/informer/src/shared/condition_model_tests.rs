@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::informer::Informer;
 use super::model_tests::{NAMES, World};
 use super::subscriber::Subscriber;
-use crate::condition::{Condition, EventKind, FieldPath, MetadataPart, Verdict};
+use crate::condition::{Condition, ConditionValue, EventKind, FieldPath, MetadataPart};
 use crate::key::InformerKey;
 use crate::metrics::Counters;
 use crate::options::InformerOptions;
@@ -118,7 +118,7 @@ impl Twins {
     fn observe(&mut self) {
         for notification in self.plain.take_pending() {
             let is_initial = matches!(notification, Notification::Added { initial: true, .. });
-            let is_refused = !is_initial && self.condition.evaluate(&notification) == Verdict::False;
+            let is_refused = !is_initial && self.condition.evaluate(&notification) == ConditionValue::False;
             if let Notification::Deleted { last, .. } = &notification {
                 self.deleted.insert(last.key().clone());
                 if is_refused {

@@ -62,8 +62,8 @@ pub(super) struct Subscribers {
     synced: bool,
     stopped: bool,
     next_tick: Option<Instant>,
-    /// The deletion that is being pushed to the subscribers, with the object that was cached. It is still set only if a
-    /// panic interrupted the push.
+    /// The deletion that is being pushed to the subscribers, with the object that was cached. It is set during the push, so that
+    /// the push can be repeated if it panics.
     pub(super) pending_deletion: Option<(Object, Deletion)>,
     /// How many of the reflector's failures have been added to the counters.
     pub(super) counted_failures: u64,
@@ -310,7 +310,7 @@ impl Informer {
             registration
                 .subscriber
                 .push([Change::Updated { old: &stored, new: &stored }], registration.restriction.as_ref());
-            index.set_lifted(registration.subscriber.id, registration.subscriber.report_merging());
+            index.set_receives_all(registration.subscriber.id, registration.subscriber.report_merging());
         }
     }
 
@@ -332,7 +332,7 @@ impl Informer {
                         registration.subscriber.push(difference.changes(initial), restriction);
                     }
                 }
-                index.set_lifted(registration.subscriber.id, registration.subscriber.report_merging());
+                index.set_receives_all(registration.subscriber.id, registration.subscriber.report_merging());
             }
         } else {
             difference.changes(initial).for_each(|change| subscribers.push(&change));
@@ -385,7 +385,7 @@ impl Informer {
             match next {
                 None => self.resyncs_changed.notified().await,
                 Some(at) => tokio::select! {
-                    // The other branch only reads the next tick again, as the loop does after a tick, too.
+                    // `biased` keeps simulations repeatable. The order of the branches has no effect.
                     biased;
                     () = sleep_until(at) => self.resync(at),
                     () = self.resyncs_changed.notified() => {}
@@ -441,7 +441,7 @@ impl Subscribers {
         let subscriber = &registration.subscriber;
         let restriction = registration.restriction.as_ref();
         self.index.insert(subscriber.id, Arc::clone(subscriber), restriction, subscriber.condition());
-        self.index.set_lifted(subscriber.id, subscriber.report_merging());
+        self.index.set_receives_all(subscriber.id, subscriber.report_merging());
         self.registrations.push(registration);
     }
 
@@ -473,7 +473,7 @@ impl Subscribers {
             merging_changed.extend(pushed.merging_change.map(|is_merging| (subscriber.id, is_merging)));
         });
         for (id, is_merging) in self.merging_changed.drain(..) {
-            self.index.set_lifted(id, is_merging);
+            self.index.set_receives_all(id, is_merging);
         }
     }
 }

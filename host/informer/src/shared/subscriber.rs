@@ -114,8 +114,8 @@ impl Subscriber {
     }
 
     /// Returns whether the backlog merges notifications. [`push_notification`](Self::push_notification) then reports changes of this.
-    pub(super) fn report_merging(&self) -> bool {
-        self.backlog.lock().report_merging()
+    pub(super) fn record_merging(&self) -> bool {
+        self.backlog.lock().record_merging()
     }
 
     /// Wakes the subscriber if it has notifications that it was not woken for.

@@ -131,7 +131,7 @@ impl Subscription {
     /// Sets which changes are worth being woken for: those that do not meet the condition are not delivered. Initially, every change is.
     ///
     /// The informer evaluates equal conditions of all subscribers once, so that a change costs nothing for a subscriber that does not
-    /// receive it. It leaves out only changes for which the condition is [`False`](crate::condition::Verdict::False). It does not apply
+    /// receive it. It leaves out only changes for which the condition is [`False`](crate::condition::ConditionValue::False). It does not apply
     /// the condition to the initial list, to resyncs, to the difference after a move to another informer, and while pending notifications
     /// are merged. A subscriber to which such a change matters evaluates the condition again on what it receives.
     ///

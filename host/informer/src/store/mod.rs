@@ -33,7 +33,7 @@ use crate::options::Compression;
 pub use index::{IndexError, IndexFn};
 pub(crate) use object_map::{ObjectMap, PrefetchPipeline};
 use packing::Packer;
-pub use reader::{IndexPlace, Scan, StoreReader};
+pub use reader::{IndexValueCursor, ScanPage, StoreReader};
 pub(crate) use reader::{ReaderSource, StoreView};
 use state::{IndexId, State};
 pub(crate) use stored_object::StoredObject;

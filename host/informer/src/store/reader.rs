@@ -60,7 +60,7 @@ pub struct StoreReader {
 
 /// A part of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scan<T> {
+pub struct ScanPage<T> {
     /// What was found, in key order.
     pub found: Vec<T>,
     /// The last key that was looked at, if the search continues after it; `None` if it is complete.
@@ -69,14 +69,14 @@ pub struct Scan<T> {
 
 /// A place in the values of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexPlace {
+pub struct IndexValueCursor {
     /// The last value that was looked at.
     pub value: String,
     /// The last of its objects that was looked at; `None` if it needs no further look.
     pub key: Option<ObjectKey>,
 }
 
-impl<T> Scan<T> {
+impl<T> ScanPage<T> {
     fn of<'a>(
         candidates: impl Iterator<Item = &'a StoredObject>,
         limit: usize,
@@ -97,7 +97,7 @@ impl<T> Scan<T> {
     }
 }
 
-impl<T> Default for Scan<T> {
+impl<T> Default for ScanPage<T> {
     fn default() -> Self {
         Self { found: Vec::new(), next: None }
     }
@@ -174,15 +174,15 @@ impl StoreReader {
         after: Option<&ObjectKey>,
         limit: usize,
         max_found: usize,
-    ) -> Scan<Object> {
+    ) -> ScanPage<Object> {
         let view = self.source.load();
         let own = view.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
         if own.is_some() && namespace.is_some() && own != namespace {
-            return Scan::default();
+            return ScanPage::default();
         }
         view.store.read(|state| {
             let candidates = state.range(namespace.or(own), after);
-            Scan::of(candidates, limit, max_found, |stored| view.visible(stored))
+            ScanPage::of(candidates, limit, max_found, |stored| view.visible(stored))
         })
     }
 
@@ -193,15 +193,15 @@ impl StoreReader {
         namespace: Option<&str>,
         after: Option<&ObjectKey>,
         limit: usize,
-    ) -> Scan<ObjectKey> {
+    ) -> ScanPage<ObjectKey> {
         let view = self.source.load();
         let own = view.restriction.as_ref().and_then(|restriction| restriction.namespace.as_deref());
         if own.is_some() && namespace.is_some() && own != namespace {
-            return Scan::default();
+            return ScanPage::default();
         }
         let visible_key = |stored: &StoredObject| view.includes_stored(stored).then(|| stored.key().clone());
         view.store
-            .read(|state| Scan::of(state.range(namespace.or(own), after), limit, usize::MAX, visible_key))
+            .read(|state| ScanPage::of(state.range(namespace.or(own), after), limit, usize::MAX, visible_key))
     }
 
     /// Returns all keys in order. The cache is locked meanwhile; [`scan_keys`](Self::scan_keys) locks it for a part at a time.
@@ -292,10 +292,10 @@ impl StoreReader {
         value: &str,
         after: Option<&ObjectKey>,
         limit: usize,
-    ) -> Result<Scan<Object>, IndexError> {
+    ) -> Result<ScanPage<Object>, IndexError> {
         self.with_index(name, |view, state, id| {
             let candidates = state.objects_with_value_after(id, value, after);
-            Scan::of(candidates, limit, usize::MAX, |stored| view.visible(stored))
+            ScanPage::of(candidates, limit, usize::MAX, |stored| view.visible(stored))
         })
     }
 
@@ -309,12 +309,12 @@ impl StoreReader {
         value: &str,
         after: Option<&ObjectKey>,
         limit: usize,
-    ) -> Result<Scan<ObjectKey>, IndexError> {
+    ) -> Result<ScanPage<ObjectKey>, IndexError> {
         self.with_index(name, |view, state, id| {
             let candidates = state.objects_with_value_after(id, value, after);
             let visible_key =
                 |stored: &StoredObject| view.includes_stored(stored).then(|| stored.key().clone());
-            Scan::of(candidates, limit, usize::MAX, visible_key)
+            ScanPage::of(candidates, limit, usize::MAX, visible_key)
         })
     }
 
@@ -326,17 +326,17 @@ impl StoreReader {
     pub fn scan_index_values(
         &self,
         name: &str,
-        from: Option<&IndexPlace>,
+        from: Option<&IndexValueCursor>,
         limit: usize,
         is_ignored: &dyn Fn(&ObjectKey) -> bool,
-    ) -> Result<(Vec<String>, Option<IndexPlace>), IndexError> {
+    ) -> Result<(Vec<String>, Option<IndexValueCursor>), IndexError> {
         self.with_index(name, |view, state, id| {
             let (mut values, mut left) = (Vec::new(), limit.max(1));
             // A place with a key is in the middle of the value's objects.
             let start = match from {
                 None => Bound::Unbounded,
-                Some(IndexPlace { value, key: None }) => Bound::Excluded(value.as_str()),
-                Some(IndexPlace { value, key: Some(_) }) => Bound::Included(value.as_str()),
+                Some(IndexValueCursor { value, key: None }) => Bound::Excluded(value.as_str()),
+                Some(IndexValueCursor { value, key: Some(_) }) => Bound::Included(value.as_str()),
             };
             let mut after = from.and_then(|place| place.key.as_ref());
             for value in state.index_values_from(id, start) {
@@ -349,13 +349,14 @@ impl StoreReader {
                     }
                     left -= 1;
                     if left == 0 {
-                        let place = IndexPlace { value: value.to_owned(), key: Some(stored.key().clone()) };
+                        let place =
+                            IndexValueCursor { value: value.to_owned(), key: Some(stored.key().clone()) };
                         return (values, Some(place));
                     }
                 }
                 left -= 1;
                 if left == 0 {
-                    return (values, Some(IndexPlace { value: value.to_owned(), key: None }));
+                    return (values, Some(IndexValueCursor { value: value.to_owned(), key: None }));
                 }
             }
             (values, None)

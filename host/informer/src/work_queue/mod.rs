@@ -298,7 +298,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
             };
             match due {
                 Some(at) => tokio::select! {
-                    // Both branches lead to the same search for a key.
+                    // `biased` keeps simulations repeatable. The order of the branches has no effect.
                     biased;
                     () = work => {}
                     () = sleep_until(at) => {}
@@ -360,8 +360,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> WorkQueue<K, N> {
         drop(discarded);
     }
 
-    /// Returns all pending keys with their delays and attempts, for programs that replace a queue. The host of Pilothouse does not use
-    /// this, because a plugin's queue outlives its versions. Keys that workers hold are included, because their outcome is not known.
+    /// Returns all pending keys with their delays and attempts, for programs that replace a queue. Keys that workers hold are included, because their outcome is not known.
     #[must_use]
     pub fn export(&self) -> Vec<PendingItem<K>> {
         self.shared.state.lock().export(Instant::now())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pilothouse_model::{Object, ObjectKey};
 use serde_json::{Value, json};
 
-use crate::{CachePage, IndexCursor, IndexPart, LivePage};
+use crate::{CachePage, IndexCursor, IndexPage, LivePage};
 
 /// Returns the text as a JSON value, whose members are in the order of their names; the text itself if it is not JSON.
 pub(super) fn text_as_json(text: &str) -> Value {
@@ -32,7 +32,7 @@ pub(super) fn live_page(page: &LivePage) -> Value {
     json!({"items": objects(&page.items), "next": page.next})
 }
 
-pub(super) fn index_part<T>(part: &IndexPart<T>, found: impl Fn(&T) -> Value) -> Value {
+pub(super) fn index_part<T>(part: &IndexPage<T>, found: impl Fn(&T) -> Value) -> Value {
     let found: Vec<_> = part.found.iter().map(found).collect();
     json!({"found": found, "next": part.next.as_ref().map(cursor)})
 }
@@ -85,7 +85,7 @@ pub(super) fn parse_list<T>(
 pub(super) fn parse_index_part<T>(
     value: &Value,
     parse: impl Fn(&Value) -> Result<T, String>,
-) -> Result<IndexPart<T>, String> {
+) -> Result<IndexPage<T>, String> {
     let next = value.get("next").filter(|next| !next.is_null()).map(parse_cursor).transpose()?;
-    Ok(IndexPart { found: parse_list(value.get("found"), parse)?, next })
+    Ok(IndexPage { found: parse_list(value.get("found"), parse)?, next })
 }

@@ -19,7 +19,7 @@ pub use host_call::{HostAnswer, HostCall, HostRequest};
 
 use crate::{
     ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryCharge, HttpBody,
-    HttpError, HttpTimeouts, IndexCursor, IndexPart, ListOptions, LivePage, LogLine, MetricSample, Misuse,
+    HttpError, HttpTimeouts, IndexCursor, IndexPage, ListOptions, LivePage, LogLine, MetricSample, Misuse,
     ObjectType, Patch, PluginEvent,
 };
 
@@ -202,7 +202,7 @@ impl Host for ObservedHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<Object>, Misuse> {
+    ) -> Result<IndexPage<Object>, Misuse> {
         let result = self.inner.cache_by_index(call, watch, index, value, from);
         self.instance.report(|| HostCall {
             request: HostRequest::CacheByIndex {
@@ -223,7 +223,7 @@ impl Host for ObservedHost {
         index: &str,
         value: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<ObjectKey>, Misuse> {
+    ) -> Result<IndexPage<ObjectKey>, Misuse> {
         let result = self.inner.cache_index_keys(call, watch, index, value, from);
         self.instance.report(|| HostCall {
             request: HostRequest::CacheIndexKeys {
@@ -243,7 +243,7 @@ impl Host for ObservedHost {
         watch: &str,
         index: &str,
         from: &IndexCursor,
-    ) -> Result<IndexPart<String>, Misuse> {
+    ) -> Result<IndexPage<String>, Misuse> {
         let result = self.inner.cache_index_values(call, watch, index, from);
         self.instance.report(|| HostCall {
             request: HostRequest::CacheIndexValues {

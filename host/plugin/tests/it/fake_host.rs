@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{
     ApiError, CacheFilter, CachePage, Call, DeleteOptions, Host, HostMemory, HostMemoryCharge,
-    HostMemoryKind, IndexCursor, IndexPart, ListOptions, LivePage, LogLevel, LogLine, LogSource,
+    HostMemoryKind, IndexCursor, IndexPage, ListOptions, LivePage, LogLevel, LogLine, LogSource,
     MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
@@ -97,9 +97,9 @@ impl FakeHost {
     }
 
     /// Returns a part of a search that finds nothing and never ends, or that there is no such index.
-    fn endless_part<T>(&self, watch: &str, index: &str) -> Result<IndexPart<T>, Misuse> {
+    fn endless_part<T>(&self, watch: &str, index: &str) -> Result<IndexPage<T>, Misuse> {
         if self.is_endless {
-            return Ok(IndexPart { found: Vec::new(), next: Some(IndexCursor::default()) });
+            return Ok(IndexPage { found: Vec::new(), next: Some(IndexCursor::default()) });
         }
         Err(Misuse::UnknownIndex { watch: watch.to_owned(), index: index.to_owned(), declared: Vec::new() })
     }
@@ -162,7 +162,7 @@ impl Host for FakeHost {
         index: &str,
         _: &str,
         _: &IndexCursor,
-    ) -> Result<IndexPart<Object>, Misuse> {
+    ) -> Result<IndexPage<Object>, Misuse> {
         self.endless_part(watch, index)
     }
 
@@ -172,7 +172,7 @@ impl Host for FakeHost {
         watch: &str,
         index: &str,
         _: &IndexCursor,
-    ) -> Result<IndexPart<String>, Misuse> {
+    ) -> Result<IndexPage<String>, Misuse> {
         self.endless_part(watch, index)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pilothouse_model::Object;
-use pilothouse_plugin::{IndexCursor, IndexPart};
+use pilothouse_plugin::{IndexCursor, IndexPage};
 
 use super::model_tests::model_server::{ModelServer, TestWatch, key, resource};
 use super::*;
@@ -131,7 +131,7 @@ async fn only_the_cached_object_itself_counts_as_cached() {
 /// Searches `a`, `b` and `c` in parts of one object, and writes `b` after the first part. `b` has the value 1 throughout, the others have 0.
 async fn search_during_a_write<T>(
     has_own_write: bool,
-    part: impl Fn(&View, &IndexCursor) -> Result<IndexPart<T>, Misuse>,
+    part: impl Fn(&View, &IndexCursor) -> Result<IndexPage<T>, Misuse>,
 ) -> Vec<T> {
     let (mut watch, views) = one_watch().await;
     let mut server = ModelServer::new(true);
@@ -141,7 +141,7 @@ async fn search_during_a_write<T>(
         views.record(&WriteOutcome::Object(resource(), server.put(0, 0, 0)), "").await;
     }
     let view = &views.by_name["maps"];
-    let IndexPart { mut found, mut next } = part(view, &IndexCursor::default()).expect("an index");
+    let IndexPage { mut found, mut next } = part(view, &IndexCursor::default()).expect("an index");
     views.record(&WriteOutcome::Object(resource(), server.put(1, 0, 1)), "").await;
     while let Some(cursor) = next {
         let part = part(view, &cursor).expect("an index");

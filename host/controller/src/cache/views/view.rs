@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pilothouse_informer::{IndexError, IndexFn, IndexHandle, IndexPlace, Scan, StoreReader, Subscription};
+use pilothouse_informer::{
+    IndexError, IndexFn, IndexHandle, IndexValueCursor, ScanPage, StoreReader, Subscription,
+};
 use pilothouse_model::{
     FieldSelector, LabelSelector, Object, ObjectKey, ParseOptions, Projection, ResourceType, Transform,
 };
-use pilothouse_plugin::{CacheFilter, CachePage, IndexCursor, IndexPart, Misuse};
+use pilothouse_plugin::{CacheFilter, CachePage, IndexCursor, IndexPage, Misuse};
 
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::{CacheState, CacheStateReader, Entry, OwnWrites, ReadResult};
@@ -168,10 +170,10 @@ impl View {
     }
 
     /// Returns the keys of cached objects in a namespace, after the key of `from`. Looks at no more than `step` objects.
-    pub(crate) fn keys_in(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey> {
-        let Some(reader) = self.cache.reader(namespace) else { return IndexPart::default() };
-        let Scan { found, next } = reader.scan_keys(Some(namespace), from.key.as_ref(), step);
-        IndexPart { found, next: next.map(|key| IndexCursor { key: Some(key), ..IndexCursor::default() }) }
+    pub(crate) fn keys_in(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey> {
+        let Some(reader) = self.cache.reader(namespace) else { return IndexPage::default() };
+        let ScanPage { found, next } = reader.scan_keys(Some(namespace), from.key.as_ref(), step);
+        IndexPage { found, next: next.map(|key| IndexCursor { key: Some(key), ..IndexCursor::default() }) }
     }
 
     /// Whether the initial list of every subscription is in the cache.
@@ -221,10 +223,10 @@ impl View {
         value: &str,
         from: &IndexCursor,
         step: usize,
-    ) -> Result<IndexPart<Object>, Misuse> {
+    ) -> Result<IndexPage<Object>, Misuse> {
         let ViewIndex::Shared(shared) = self.index(index)? else {
-            let IndexPart { found, next } = self.computed_keys(index, value, from, step);
-            return Ok(IndexPart { found: found.iter().filter_map(|key| self.object(key)).collect(), next });
+            let IndexPage { found, next } = self.computed_keys(index, value, from, step);
+            return Ok(IndexPage { found: found.iter().filter_map(|key| self.object(key)).collect(), next });
         };
         let part = self.search_reader(
             from,
@@ -243,7 +245,7 @@ impl View {
         value: &str,
         from: &IndexCursor,
         step: usize,
-    ) -> Result<IndexPart<ObjectKey>, Misuse> {
+    ) -> Result<IndexPage<ObjectKey>, Misuse> {
         let ViewIndex::Shared(shared) = self.index(index)? else {
             let mut part = self.computed_keys(index, value, from, step);
             part.found.retain(|key| self.object(key).is_some());
@@ -278,16 +280,16 @@ impl View {
         index: &str,
         from: &IndexCursor,
         step: usize,
-    ) -> Result<IndexPart<String>, Misuse> {
+    ) -> Result<IndexPage<String>, Misuse> {
         let ViewIndex::Shared(shared) = self.index(index)? else {
             let is_present = |key: &ObjectKey| self.object(key).is_some();
             let (found, last) = self.computed.values(index, from.value.as_deref(), step, is_present);
             let next = last.map(|value| IndexCursor { value: Some(value), ..IndexCursor::default() });
-            return Ok(IndexPart { found, next });
+            return Ok(IndexPage { found, next });
         };
-        let Some(reader) = self.cache.readers.get(from.part) else { return Ok(IndexPart::default()) };
+        let Some(reader) = self.cache.readers.get(from.part) else { return Ok(IndexPage::default()) };
         let (own, _) = self.own_writes_after(from.part, None, usize::MAX);
-        let place = from.value.clone().map(|value| IndexPlace { value, key: from.key.clone() });
+        let place = from.value.clone().map(|value| IndexValueCursor { value, key: from.key.clone() });
         let (mut found, next) = reader
             .scan_index_values(&shared.name, place.as_ref(), step, &|key| is_written(&own, key))
             .unwrap_or_default();
@@ -300,10 +302,12 @@ impl View {
             found.extend(shared.function.values(&written).into_iter().filter(&belongs));
         }
         let next = match next {
-            Some(IndexPlace { value, key }) => Some(IndexCursor { part: from.part, value: Some(value), key }),
+            Some(IndexValueCursor { value, key }) => {
+                Some(IndexCursor { part: from.part, value: Some(value), key })
+            }
             None => self.next_reader(from.part),
         };
-        Ok(IndexPart { found, next })
+        Ok(IndexPage { found, next })
     }
 
     /// Searches the reader of the cursor's part, from the object after a key. `written` tells what a written object adds to the result.
@@ -314,14 +318,14 @@ impl View {
         &self,
         from: &IndexCursor,
         step: usize,
-        scan: impl FnOnce(&StoreReader, Option<&ObjectKey>) -> Result<Scan<T>, IndexError>,
+        scan: impl FnOnce(&StoreReader, Option<&ObjectKey>) -> Result<ScanPage<T>, IndexError>,
         key_of: impl Fn(&T) -> &ObjectKey,
         written: impl Fn(Object) -> Option<T>,
-    ) -> IndexPart<T> {
-        let Some(reader) = self.cache.readers.get(from.part) else { return IndexPart::default() };
+    ) -> IndexPage<T> {
+        let Some(reader) = self.cache.readers.get(from.part) else { return IndexPage::default() };
         let (own, last_own) = self.own_writes_after(from.part, from.key.as_ref(), step);
         // A reader without the index has no objects yet.
-        let Scan { mut found, next } = scan(reader, from.key.as_ref()).unwrap_or_default();
+        let ScanPage { mut found, next } = scan(reader, from.key.as_ref()).unwrap_or_default();
         let last = next.into_iter().chain(last_own).min();
         if !own.is_empty() {
             let belongs = |key: &ObjectKey| last.as_ref().is_none_or(|last| key <= last);
@@ -334,7 +338,7 @@ impl View {
             Some(key) => Some(IndexCursor { part: from.part, value: None, key: Some(key) }),
             None => self.next_reader(from.part),
         };
-        IndexPart { found, next }
+        IndexPage { found, next }
     }
 
     /// Returns up to `limit` own writes to objects of a part's reader after a key, in order, and the key of the last one if there are more.
@@ -368,11 +372,11 @@ impl View {
         value: &str,
         from: &IndexCursor,
         step: usize,
-    ) -> IndexPart<ObjectKey> {
+    ) -> IndexPage<ObjectKey> {
         let found = self.computed.keys(index, value, from.key.as_ref(), step);
         let last = found.last().filter(|_| found.len() == step).cloned();
         let next = last.map(|key| IndexCursor { key: Some(key), ..IndexCursor::default() });
-        IndexPart { found, next }
+        IndexPage { found, next }
     }
 
     fn index(&self, index: &str) -> Result<&ViewIndex, Misuse> {

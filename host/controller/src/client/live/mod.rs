@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use target::{Manifest, Request, check_manager, object_path};
 
 use super::write_outcome::{WriteOutcome, parse_object};
-use super::{APPLY_PATCH, ApiClient, Caller, Discovery, Payload, query};
+use super::{APPLY_PATCH, ApiClient, Discovery, Payload, ReconcileContext, query};
 use crate::client::grants::Grants;
 use crate::client::writer::{Write, Writer};
 use crate::config::descriptor::Rule;
@@ -84,7 +84,7 @@ impl LiveClient {
 
     pub(crate) async fn get(
         &self,
-        caller: Caller<'_>,
+        caller: ReconcileContext<'_>,
         target: &ObjectType,
         key: &ObjectKey,
         subresource: &str,
@@ -98,7 +98,7 @@ impl LiveClient {
 
     pub(crate) async fn list(
         &self,
-        caller: Caller<'_>,
+        caller: ReconcileContext<'_>,
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
@@ -134,7 +134,7 @@ impl LiveClient {
     /// applies to the other writes.
     pub(crate) async fn create(
         &self,
-        caller: Caller<'_>,
+        caller: ReconcileContext<'_>,
         manifest: String,
         subresource: &str,
         charge: Option<HostMemoryCharge>,
@@ -154,7 +154,7 @@ impl LiveClient {
 
     pub(crate) async fn update(
         &self,
-        caller: Caller<'_>,
+        caller: ReconcileContext<'_>,
         manifest: String,
         subresource: &str,
         charge: Option<HostMemoryCharge>,
@@ -170,7 +170,7 @@ impl LiveClient {
 
     pub(crate) async fn patch(
         &self,
-        caller: Caller<'_>,
+        caller: ReconcileContext<'_>,
         target: &ObjectType,
         key: &ObjectKey,
         patch: Patch,
@@ -199,7 +199,7 @@ impl LiveClient {
 
     pub(crate) async fn delete(
         &self,
-        caller: Caller<'_>,
+        caller: ReconcileContext<'_>,
         target: &ObjectType,
         key: &ObjectKey,
         options: &DeleteOptions,
@@ -231,7 +231,12 @@ impl LiveClient {
         self.writer.send(caller, write).await
     }
 
-    async fn read(&self, caller: Caller<'_>, resource: &ResourceType, path: &str) -> Result<Bytes, ApiError> {
+    async fn read(
+        &self,
+        caller: ReconcileContext<'_>,
+        resource: &ResourceType,
+        path: &str,
+    ) -> Result<Bytes, ApiError> {
         let span = caller.trace.map(|trace| {
             let mut span = trace.request("k8s.read", &Method::GET);
             span.text("url.path", path.split('?').next().unwrap_or_default());

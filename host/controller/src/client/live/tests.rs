@@ -61,8 +61,8 @@ async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
         for is_update in [false, true] {
             let manifest = manifest("ConfigMap", &metadata);
             let answer = match is_update {
-                false => client.create(Caller::default(), manifest, "", None).await,
-                true => client.update(Caller::default(), manifest, "", None).await,
+                false => client.create(ReconcileContext::default(), manifest, "", None).await,
+                true => client.update(ReconcileContext::default(), manifest, "", None).await,
             };
             let Err(ApiError::Invalid(causes)) = answer else { panic!("{metadata}: {:?}", answer.err()) };
             assert_eq!((causes.len(), causes[0].field.as_str()), (1, "metadata.namespace"));
@@ -73,7 +73,7 @@ async fn a_namespaced_object_is_sent_only_to_its_own_namespace() {
     got.lock().clear();
 
     let create = async |kind, metadata: serde_json::Value| {
-        drop(client.create(Caller::default(), manifest(kind, &metadata), "", None).await);
+        drop(client.create(ReconcileContext::default(), manifest(kind, &metadata), "", None).await);
     };
     create("ConfigMap", json!({"name": "a", "namespace": "n"})).await;
     create("ConfigMap", json!({"generateName": "a-", "namespace": "n"})).await;
@@ -108,22 +108,29 @@ async fn text_of_a_guest_never_becomes_part_of_a_url() {
     ] {
         let target = target(api_version, "ConfigMap");
         assert_eq!(
-            fields(client.get(Caller::default(), &target, &key, "").await.expect_err(api_version)),
+            fields(client.get(ReconcileContext::default(), &target, &key, "").await.expect_err(api_version)),
             "apiVersion"
         );
         let manifest = json!({"apiVersion": api_version, "kind": "A", "metadata": {"name": "a"}}).to_string();
         assert_eq!(
-            fields(client.create(Caller::default(), manifest, "", None).await.expect_err(api_version)),
+            fields(
+                client.create(ReconcileContext::default(), manifest, "", None).await.expect_err(api_version)
+            ),
             "apiVersion"
         );
     }
     let map = target("v1", "ConfigMap");
     assert_eq!(
-        fields(client.get(Caller::default(), &target("v1", "Config/Map"), &key, "").await.expect_err("kind")),
+        fields(
+            client
+                .get(ReconcileContext::default(), &target("v1", "Config/Map"), &key, "")
+                .await
+                .expect_err("kind")
+        ),
         "kind"
     );
     assert_eq!(
-        fields(client.get(Caller::default(), &map, &key, "../b").await.expect_err("subresource")),
+        fields(client.get(ReconcileContext::default(), &map, &key, "../b").await.expect_err("subresource")),
         "subresource"
     );
     for (namespace, name, field) in
@@ -133,7 +140,7 @@ async fn text_of_a_guest_never_becomes_part_of_a_url() {
         let options =
             DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
         assert_eq!(
-            fields(client.delete(Caller::default(), &map, &key, &options).await.expect_err(name)),
+            fields(client.delete(ReconcileContext::default(), &map, &key, &options).await.expect_err(name)),
             field
         );
     }
@@ -145,7 +152,7 @@ async fn text_of_a_guest_never_becomes_part_of_a_url() {
         cursor: String::new(),
     };
     assert_eq!(
-        fields(client.list(Caller::default(), &map, &list).await.expect_err("namespace")),
+        fields(client.list(ReconcileContext::default(), &map, &list).await.expect_err("namespace")),
         "metadata.namespace"
     );
     assert!(got.lock().iter().all(|sent| sent == "GET /api/v1"), "{:?}", got.lock());
@@ -185,12 +192,12 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
             ..client
         };
         let target = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
-        let denied = client.get(Caller::default(), &target, &key, "").await.expect_err("denied");
+        let denied = client.get(ReconcileContext::default(), &target, &key, "").await.expect_err("denied");
         let ApiError::Denied(missing) = denied else { panic!("{denied}") };
         assert_eq!(missing.resources, ["configmaps"]);
         let manifest = manifest("ConfigMap", &json!({"name": "a", "namespace": "n"}));
         assert!(matches!(
-            client.create(Caller::default(), manifest, "", None).await,
+            client.create(ReconcileContext::default(), manifest, "", None).await,
             Err(ApiError::Denied(_))
         ));
         let lines = client.writer.log().all().after(0, None);
@@ -208,7 +215,8 @@ async fn each_missing_rule_is_logged_once_and_at_most_16_of_them() {
     for round in 1..=2 {
         for kind in 0..20 {
             let target = ObjectType { api_version: "v1".into(), kind: format!("Kind{kind}") };
-            let denied = client.get(Caller::default(), &target, &key, "").await.expect_err("denied");
+            let denied =
+                client.get(ReconcileContext::default(), &target, &key, "").await.expect_err("denied");
             assert!(matches!(denied, ApiError::Denied(_)), "round {round}: {denied}");
         }
     }
@@ -239,30 +247,45 @@ async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
     };
     let is_invalid = |error: ApiError| matches!(&error, ApiError::Invalid(causes) if causes[0].field == "metadata.namespace");
     let within = ObjectKey::new("shop", "a");
-    assert!(is_invalid(client.get(Caller::default(), &nodes, &within, "").await.expect_err("get")));
+    assert!(is_invalid(client.get(ReconcileContext::default(), &nodes, &within, "").await.expect_err("get")));
     assert!(is_invalid(
-        client.get(Caller::default(), &nodes, &within, "status").await.expect_err("get status")
-    ));
-    assert!(is_invalid(client.list(Caller::default(), &nodes, &list("shop")).await.expect_err("list")));
-    assert!(is_invalid(
-        client.delete(Caller::default(), &nodes, &within, &delete).await.expect_err("delete")
+        client.get(ReconcileContext::default(), &nodes, &within, "status").await.expect_err("get status")
     ));
     assert!(is_invalid(
-        client.patch(Caller::default(), &nodes, &within, patch(), "", None).await.expect_err("patch")
+        client.list(ReconcileContext::default(), &nodes, &list("shop")).await.expect_err("list")
+    ));
+    assert!(is_invalid(
+        client.delete(ReconcileContext::default(), &nodes, &within, &delete).await.expect_err("delete")
+    ));
+    assert!(is_invalid(
+        client
+            .patch(ReconcileContext::default(), &nodes, &within, patch(), "", None)
+            .await
+            .expect_err("patch")
     ));
     let node = || manifest("Node", &json!({"name": "a", "namespace": "shop"}));
-    assert!(is_invalid(client.create(Caller::default(), node(), "", None).await.expect_err("create")));
-    assert!(is_invalid(client.update(Caller::default(), node(), "", None).await.expect_err("update")));
+    assert!(is_invalid(
+        client.create(ReconcileContext::default(), node(), "", None).await.expect_err("create")
+    ));
+    assert!(is_invalid(
+        client.update(ReconcileContext::default(), node(), "", None).await.expect_err("update")
+    ));
     let cluster = ObjectKey::cluster("a");
-    assert!(matches!(client.get(Caller::default(), &nodes, &cluster, "").await, Err(ApiError::Denied(_))));
-    assert!(matches!(client.list(Caller::default(), &nodes, &list("")).await, Err(ApiError::Denied(_))));
+    assert!(matches!(
+        client.get(ReconcileContext::default(), &nodes, &cluster, "").await,
+        Err(ApiError::Denied(_))
+    ));
+    assert!(matches!(
+        client.list(ReconcileContext::default(), &nodes, &list("")).await,
+        Err(ApiError::Denied(_))
+    ));
     let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
     assert!(
-        matches!(client.list(Caller::default(), &maps, &list("")).await, Err(ApiError::Denied(_))),
+        matches!(client.list(ReconcileContext::default(), &maps, &list("")).await, Err(ApiError::Denied(_))),
         "all namespaces"
     );
     assert_eq!(*got.lock(), ["GET /api/v1"]);
-    let answer = client.delete(Caller::default(), &maps, &within, &delete).await;
+    let answer = client.delete(ReconcileContext::default(), &maps, &within, &delete).await;
     assert!(answer.is_ok(), "{:?}", answer.err());
 }
 
@@ -281,7 +304,7 @@ async fn a_revoked_grant_affects_an_existing_client() {
     let create = async || {
         client
             .create(
-                Caller::default(),
+                ReconcileContext::default(),
                 manifest("ConfigMap", &json!({"name": "a", "namespace": "n"})),
                 "",
                 None,
@@ -310,7 +333,7 @@ async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
     let apply = async |manager: Option<&str>| {
         let patch_type = PatchType::Apply { field_manager: manager.map(str::to_owned), force: true };
         let patch = Patch { patch_type, body: "{}".into() };
-        client.patch(Caller::default(), &maps, &ObjectKey::new("n", "a"), patch, "", None).await
+        client.patch(ReconcileContext::default(), &maps, &ObjectKey::new("n", "a"), patch, "", None).await
     };
     let long = format!("live/{}", "x".repeat(124));
     for other in ["pilothouse-crds", "kubectl", "liver", "live-2", "Live", "live/\n", "other/live", &long] {
@@ -349,7 +372,7 @@ async fn a_token_request_is_sent_to_its_service_account() {
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), plugin);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
     let create = async |manifest: serde_json::Value, subresource: &str| {
-        client.create(Caller::default(), manifest.to_string(), subresource, None).await
+        client.create(ReconcileContext::default(), manifest.to_string(), subresource, None).await
     };
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "default"}});
     assert!(matches!(create(account, "").await, Ok(WriteOutcome::Object(..))));
@@ -375,7 +398,7 @@ async fn an_eviction_is_sent_to_its_pod() {
     let (client, got) = fixture();
     let eviction =
         json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "n"}});
-    assert!(client.create(Caller::default(), eviction.to_string(), "eviction", None).await.is_ok());
+    assert!(client.create(ReconcileContext::default(), eviction.to_string(), "eviction", None).await.is_ok());
     let sent = ["GET /apis/policy/v1", "GET /api/v1", "POST /api/v1/namespaces/n/pods/p/eviction"];
     assert_eq!(*got.lock(), sent);
 }

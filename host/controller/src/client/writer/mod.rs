@@ -17,8 +17,8 @@ use tokio::time::{sleep, timeout};
 use crate::client::fence::Fence;
 use crate::client::in_flight::InFlightRequest;
 use crate::client::{
-    ApiClient, Caller, Discovery, Payload, WriteOutcome, parse_creation, parse_deletion, parse_object,
-    parse_update,
+    ApiClient, Discovery, Payload, ReconcileContext, WriteOutcome, parse_creation, parse_deletion,
+    parse_object, parse_update,
 };
 use crate::explain::journal::{WriteRecord, WriteVerb};
 use crate::guest_host::PluginServices;
@@ -70,8 +70,12 @@ impl Writer {
     ///
     /// # Cancellation safety
     /// A request that was sent continues and holds the key. A request that was not sent yet is not sent.
-    pub(crate) async fn send(&self, caller: Caller<'_>, mut write: Write) -> Result<WriteOutcome, ApiError> {
-        let Caller { item, trace } = caller;
+    pub(crate) async fn send(
+        &self,
+        caller: ReconcileContext<'_>,
+        mut write: Write,
+    ) -> Result<WriteOutcome, ApiError> {
+        let ReconcileContext { item, trace } = caller;
         let flight = item.map(|item| self.plugin.queue.in_flight().begin(item));
         let (result_sender, result) = oneshot::channel();
         let task = WriteTask {

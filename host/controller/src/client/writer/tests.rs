@@ -148,7 +148,7 @@ impl Fixture {
     async fn reconcile(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.plugin.queue.add(item(), Reason::Created, Priority::Normal);
         let (held, _) = self.plugin.queue.get().await.expect("the key");
-        let answer = self.writer().send(Caller { item: Some(&item()), trace: None }, write).await;
+        let answer = self.writer().send(ReconcileContext { item: Some(&item()), trace: None }, write).await;
         self.plugin.queue.add(item(), Reason::Retry, Priority::Normal);
         drop(held);
         answer
@@ -262,7 +262,7 @@ async fn cut_off(fixture: &Fixture) {
     let (held, _) = fixture.plugin.queue.get().await.expect("the key");
     let writer = fixture.writer();
     let call: JoinHandle<_> = tokio::spawn(async move {
-        writer.send(Caller { item: Some(&item()), trace: None }, write(Method::PUT)).await
+        writer.send(ReconcileContext { item: Some(&item()), trace: None }, write(Method::PUT)).await
     });
     while fixture.got().is_empty() {
         tokio::task::yield_now().await;
@@ -379,7 +379,7 @@ async fn the_spans_of_writes_have_the_outcome_and_the_version() {
     let options = crate::trace::TraceOptions { ratio: 1.0, slow: Duration::MAX };
     let (tracer, mut spans) = crate::trace::Tracer::new(&options, &metrics, &Default::default());
     let trace = tracer.begin(Duration::ZERO, None).expect("a trace");
-    let caller = Caller { item: None, trace: Some(&trace) };
+    let caller = ReconcileContext { item: None, trace: Some(&trace) };
     assert!(fixture.writer().send(caller, write(Method::PUT)).await.is_ok());
     assert!(fixture.writer().send(caller, write(Method::PUT)).await.is_err());
     let mut unnamed = write(Method::POST);

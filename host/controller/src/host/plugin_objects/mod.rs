@@ -112,7 +112,7 @@ impl Follower {
             }
             let changes = self.watches.iter().map(|watch| Box::pin(watch.subscription.next_batch()));
             tokio::select! {
-                // Both branches lead to the same decisions, so the timer matters only while no object changes.
+                // `biased` keeps simulations repeatable. Both branches lead to the same decisions, so the timer matters only while no object changes.
                 biased;
                 (batch, ..) = select_all(changes) => if batch.is_none() { return },
                 () = sleep(INTERVAL) => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_informer::Priority;
 use pilothouse_model::{Notification, ObjectKey};
-use pilothouse_plugin::{IndexCursor, IndexPart, LogLevel, Reason};
+use pilothouse_plugin::{IndexCursor, IndexPage, LogLevel, Reason};
 use tokio::time::Instant;
 
 use crate::guest_host::PluginServices;
@@ -41,7 +41,7 @@ pub(super) fn triggered_keys(
     let is_checked = priority == Priority::Normal || reason == Reason::Resync;
     let is_itself = matches!(trigger.targets, Targets::Itself);
     if is_checked && !admits(route, trigger, notification, plugin) {
-        // The keys that other triggers would have queued are not worth a search.
+        // Only the object's own key gets an entry in the journal: the keys of other triggers would have to be searched for.
         if is_itself {
             plugin.journal.record_refused(&trigger.target_watch, notification, reason);
         }
@@ -147,12 +147,12 @@ struct CachedTarget<'a> {
 
 // The names exist: they were checked with the descriptor.
 impl TargetKeys for CachedTarget<'_> {
-    fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey> {
+    fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey> {
         let view = self.version.views.get(self.watch);
         view.and_then(|view| view.index_keys(index, value, from, step)).unwrap_or_default()
     }
 
-    fn in_namespace(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPart<ObjectKey> {
+    fn in_namespace(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey> {
         self.version.views.get(self.watch).map(|view| view.keys_in(namespace, from, step)).unwrap_or_default()
     }
 }

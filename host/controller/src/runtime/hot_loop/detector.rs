@@ -49,8 +49,8 @@ pub(super) struct LoopDetector {
     subject: Option<ObjectKey>,
     rounds: u32,
     /// The number of rounds that another plugin's writes have triggered.
-    rival_rounds: u32,
-    rival: Option<Arc<str>>,
+    other_plugin_rounds: u32,
+    other_plugin: Option<Arc<str>>,
     /// The latest states of the subject, kept only when a loop is near.
     states: VecDeque<StateSnapshot>,
     /// The account to which the states are charged.
@@ -117,7 +117,7 @@ pub(crate) struct HotLoop {
     /// JSON pointers to up to two fields that change.
     pub(crate) fields: Vec<String>,
     /// The other plugin that takes part in the loop.
-    pub(crate) rival: Option<Arc<str>>,
+    pub(crate) other_plugin: Option<Arc<str>>,
     pub(crate) rounds: u32,
     /// The delay before the next round.
     pub(crate) delay: Duration,
@@ -135,8 +135,8 @@ impl LoopDetector {
             last_written: None,
             subject: None,
             rounds: 0,
-            rival_rounds: 0,
-            rival: None,
+            other_plugin_rounds: 0,
+            other_plugin: None,
             states: VecDeque::new(),
             memory,
             last_round: now,
@@ -236,17 +236,17 @@ impl LoopDetector {
         }
         let Some(wrote) = self.wrote.take() else {
             match cause {
-                // Nothing to do now is not a sign of convergence. But the earlier reconcile, which counted as an own round, was a reaction to
-                // the rival.
-                Cause::Answered(rival) => {
-                    self.rival = Some(rival);
+                // Nothing was written because an earlier reconcile had already reacted to the other plugin's write. That one was counted as an
+                // own round; it counts as one with the other plugin.
+                Cause::Answered(other_plugin) => {
+                    self.other_plugin = Some(other_plugin);
                     if self.rounds > 0 {
                         self.rounds -= 1;
-                        self.rival_rounds += 1;
+                        self.other_plugin_rounds += 1;
                     }
                 }
-                // The plugin's own writes trigger a reconcile between two rounds with a rival.
-                Cause::Own if self.rival_rounds > 0 => {}
+                // The plugin's own writes trigger a reconcile between two rounds with the other plugin.
+                Cause::Own if self.other_plugin_rounds > 0 => {}
                 _ => self.reset(),
             }
             return None;
@@ -258,9 +258,9 @@ impl LoopDetector {
         match cause {
             Cause::Other => return None,
             Cause::Own | Cause::Answered(_) => self.rounds += 1,
-            Cause::Plugin(rival) => {
-                self.rival = Some(rival);
-                self.rival_rounds += 1;
+            Cause::Plugin(other_plugin) => {
+                self.other_plugin = Some(other_plugin);
+                self.other_plugin_rounds += 1;
             }
         }
         self.last_round = now;
@@ -278,7 +278,7 @@ impl LoopDetector {
             subject: wrote,
             object: self.states.back().map(|state| state.object.clone()),
             fields: changing_fields(&states),
-            rival: self.rival.clone().filter(|_| self.rival_rounds >= self.rounds),
+            other_plugin: self.other_plugin.clone().filter(|_| self.other_plugin_rounds >= self.rounds),
             rounds: self.count(),
             delay: delay(self.level),
             is_new: self.level == 1,
@@ -296,11 +296,11 @@ impl LoopDetector {
     }
 
     fn count(&self) -> u32 {
-        self.rounds.max(self.rival_rounds)
+        self.rounds.max(self.other_plugin_rounds)
     }
 
     fn reset(&mut self) {
-        (self.rounds, self.rival_rounds, self.level, self.rival) = (0, 0, 0, None);
+        (self.rounds, self.other_plugin_rounds, self.level, self.other_plugin) = (0, 0, 0, None);
         self.states.clear();
     }
 }

@@ -11,11 +11,11 @@ use crate::runtime::queue::Item;
 
 impl fmt::Display for HotLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { subject, fields, rival, rounds, .. } = self;
-        match rival {
-            Some(rival) => write!(
+        let Self { subject, fields, other_plugin, rounds, .. } = self;
+        match other_plugin {
+            Some(other_plugin) => write!(
                 f,
-                "hot loop: this plugin and {rival} answer each other's writes to {subject}, {rounds} times now"
+                "hot loop: this plugin and {other_plugin} answer each other's writes to {subject}, {rounds} times now"
             )?,
             None => write!(f, "hot loop: its own writes to {subject} start it again, {rounds} times now")?,
         }

@@ -175,13 +175,13 @@ async fn two_plugins_that_react_to_each_other_are_both_reported() {
             break;
         }
         assert!(scenario.reconcile(None).1.is_none(), "the event of the own write leaves nothing to do");
-        scenario.event(Some("rival"), "theirs");
+        scenario.event(Some("other_plugin"), "theirs");
     }
     let text = found.expect("a loop").to_string();
-    assert!(text.contains("this plugin and rival") && text.contains("/data/mode"), "{text}");
+    assert!(text.contains("this plugin and other_plugin") && text.contains("/data/mode"), "{text}");
 }
 
-/// On a busy machine the cache is ahead of the events. A reconcile that the plugin's own write triggered then already reacts to the rival's
+/// On a busy machine the cache is ahead of the events. A reconcile that the plugin's own write triggered then already reacts to the other plugin's
 /// next write, and that write's event leaves nothing to do.
 #[tokio::test(start_paused = true)]
 async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
@@ -189,7 +189,10 @@ async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
     let event = |version, mode| receive(&plugin, version, mode);
     let mut found = None;
     for (theirs, mine) in (0..30).map(|round| (2 * round + 2, 2 * round + 3)) {
-        authors.record_write(&"rival".into(), &WriteOutcome::Object(resource(), map("a", theirs, "theirs")));
+        authors.record_write(
+            &"other_plugin".into(),
+            &WriteOutcome::Object(resource(), map("a", theirs, "theirs")),
+        );
         assert!(plugin.begin(&item(), &[Reason::Updated]).is_none());
         plugin.record_write(Some(&item()), &WriteOutcome::Object(resource(), map("a", mine, "mine")));
         found = plugin.end(&item());
@@ -202,10 +205,10 @@ async fn two_plugins_are_reported_even_if_each_reacts_before_the_event() {
         event(mine, "mine");
     }
     let text = found.expect("a loop").to_string();
-    assert!(text.contains("this plugin and rival") && text.contains("/data/mode"), "{text}");
+    assert!(text.contains("this plugin and other_plugin") && text.contains("/data/mode"), "{text}");
 }
 
-/// The watch event of the rival's write can come before the rival has the response. Its author is not known yet when the reconcile begins.
+/// The watch event of the other plugin's write can come before the other plugin has the response. Its author is not known yet when the reconcile begins.
 #[tokio::test(start_paused = true)]
 async fn two_plugins_are_reported_even_if_the_author_is_known_only_during_the_reconcile() {
     let Scenario { plugin, authors, .. } = Scenario::new();
@@ -214,7 +217,10 @@ async fn two_plugins_are_reported_even_if_the_author_is_known_only_during_the_re
     for (theirs, mine) in (0..30).map(|round| (2 * round + 2, 2 * round + 3)) {
         event(theirs, "theirs");
         assert!(plugin.begin(&item(), &[Reason::Updated]).is_none());
-        authors.record_write(&"rival".into(), &WriteOutcome::Object(resource(), map("a", theirs, "theirs")));
+        authors.record_write(
+            &"other_plugin".into(),
+            &WriteOutcome::Object(resource(), map("a", theirs, "theirs")),
+        );
         plugin.record_write(Some(&item()), &WriteOutcome::Object(resource(), map("a", mine, "mine")));
         found = plugin.end(&item());
         if found.is_some() {
@@ -225,7 +231,7 @@ async fn two_plugins_are_reported_even_if_the_author_is_known_only_during_the_re
         assert!(plugin.end(&item()).is_none(), "there is nothing to do");
     }
     let text = found.expect("a loop").to_string();
-    assert!(text.contains("this plugin and rival") && text.contains("/data/mode"), "{text}");
+    assert!(text.contains("this plugin and other_plugin") && text.contains("/data/mode"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

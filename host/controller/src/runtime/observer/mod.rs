@@ -15,7 +15,7 @@ use pilothouse_plugin::{Failure, LogLevel, Observation};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::RunningVersion;
+use super::SharedVersions;
 use crate::client::NewEvent;
 use crate::guest_host::PluginServices;
 use crate::lifecycle::{Activity, DynHash};
@@ -32,7 +32,7 @@ const MAX_REPLAY: usize = 1024;
 const BATCH: usize = 256;
 
 struct Observer {
-    running: RunningVersion,
+    running: SharedVersions,
     version: Arc<Version>,
     plugin: PluginServices,
     /// One per subscription of the version, in the same order.
@@ -54,7 +54,7 @@ struct Observer {
 /// Runs the observer of this version until the version is replaced or its informers stop. Aborting it between two calls loses nothing: its
 /// state is saved in `history`.
 pub(super) async fn observe(
-    running: RunningVersion,
+    running: SharedVersions,
     version: Arc<Version>,
     plugin: PluginServices,
     history: DeliveryHistory,
@@ -177,7 +177,8 @@ impl Observer {
         let mut may_drop = self.may_drop_instance();
         let (position, batch) = loop {
             tokio::select! {
-                // What is rare comes first, so that busy subscriptions cannot hold it back. The observer is idle only without a batch.
+                // Rare events come first, so that a busy subscription cannot starve them. The idle timer comes last, because only an observer
+                // without a batch is idle.
                 biased;
                 () = self.version.dedicated_instance.wait_until_discarded() => return true,
                 () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {
@@ -196,8 +197,7 @@ impl Observer {
         let Some(batch) = batch else {
             self.ended[position] = true;
             let watch = Arc::clone(&observer_subscriptions[position].watch);
-            let problem =
-                "its informer has ended: the observer hears of no change there before the plugin is reloaded";
+            let problem = "its informer has ended: the observer receives no further change of this watch until the plugin is reloaded";
             self.log(&watch, LogLevel::Error, problem);
             return true;
         };
@@ -313,7 +313,7 @@ impl Observer {
         self.plugin.metrics.parked.inc();
         let key = notification.key();
         let message = format!(
-            "observe failed: {failure}; {key} is set aside until it changes, a deletion for some minutes"
+            "observe failed: {failure}; {key} is parked until it changes; a deletion is retried after some minutes"
         );
         self.log(watch, LogLevel::Error, &message);
         let recorded = self.plugin.events.record(NewEvent {
@@ -323,7 +323,7 @@ impl Observer {
             reason: "ObserveFailed".to_owned(),
             action: "Observe".to_owned(),
             note: format!(
-                "The plugin's observer fails at this object, which is set aside until it changes: {failure}"
+                "The plugin's observer fails at this object, which is parked until it changes: {failure}"
             )
             .chars()
             .take(MAX_NOTE)

@@ -39,7 +39,7 @@ fn server(wishes: &[(&str, &str)]) -> kube::Client {
 
 struct Fixture {
     plugin: PluginServices,
-    running: RunningVersion,
+    running: SharedVersions,
     version: Arc<Version>,
     history: DeliveryHistory,
 }

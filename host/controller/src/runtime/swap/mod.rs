@@ -22,7 +22,7 @@ use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
 
 use super::DRAIN_TIMEOUT;
-use super::running::{Canary, RunningVersion, RunningVersions};
+use super::running::{Canary, RunningVersions, SharedVersions};
 use crate::cache::indexer::NoInstance;
 use crate::directory::PluginFiles;
 use crate::load::LoadProblem;
@@ -34,11 +34,11 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_ROUNDS: u32 = 5;
 
 /// Exclusive access to the running versions: none of their `reconcile` and `observe` calls is under way. Dropping this lets them continue.
-pub(super) struct ExclusiveVersion(OwnedRwLockWriteGuard<RunningVersions>);
+pub(super) struct VersionsWriteGuard(OwnedRwLockWriteGuard<RunningVersions>);
 
-impl ExclusiveVersion {
+impl VersionsWriteGuard {
     /// Waits until no such call is under way, then up to [`DRAIN_TIMEOUT`] for the requests that calls have left behind.
-    pub(super) async fn acquire(running: RunningVersion) -> Self {
+    pub(super) async fn acquire(running: SharedVersions) -> Self {
         let exclusive = Self(running.write_owned().await);
         exclusive.0.all().for_each(|version| version.fence.close());
         let drained = async {
@@ -72,7 +72,7 @@ impl ExclusiveVersion {
     }
 }
 
-impl Drop for ExclusiveVersion {
+impl Drop for VersionsWriteGuard {
     fn drop(&mut self) {
         // The versions that run from now on, be they new or old.
         self.0.all().for_each(|version| version.fence.open());
@@ -83,7 +83,7 @@ impl Drop for ExclusiveVersion {
 pub(super) struct Swap {
     pub(super) files: PluginFiles,
     pub(super) version: Version,
-    running: RunningVersion,
+    running: SharedVersions,
     step: Step,
     rounds: u32,
 }
@@ -92,9 +92,9 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 enum Step {
     Indexing(BoxFuture<Result<(), NoInstance>>),
-    WaitingForCalls(BoxFuture<ExclusiveVersion>),
+    WaitingForCalls(BoxFuture<VersionsWriteGuard>),
     /// Yields `None` if indexing has to start over.
-    CatchingUp(BoxFuture<Option<ExclusiveVersion>>),
+    CatchingUp(BoxFuture<Option<VersionsWriteGuard>>),
 }
 
 /// The result of one step of a swap.
@@ -102,13 +102,13 @@ pub(super) enum Progress {
     /// [`Swap::pauses_dispatch`] changed.
     DispatchPauseChanged,
     /// The version can be installed.
-    Ready(ExclusiveVersion),
+    Ready(VersionsWriteGuard),
     /// The swap is given up, and the running version continues.
     Failed(LoadProblem),
 }
 
 impl Swap {
-    pub(super) fn new(files: PluginFiles, version: Version, running: RunningVersion) -> Self {
+    pub(super) fn new(files: PluginFiles, version: Version, running: SharedVersions) -> Self {
         let step = indexing(&version);
         Self { files, version, running, step, rounds: 0 }
     }
@@ -127,7 +127,7 @@ impl Swap {
             match &mut self.step {
                 Step::Indexing(indexed) => match indexed.await {
                     Ok(()) => {
-                        let exclusive = ExclusiveVersion::acquire(Arc::clone(&self.running));
+                        let exclusive = VersionsWriteGuard::acquire(Arc::clone(&self.running));
                         self.step = Step::WaitingForCalls(Box::pin(exclusive));
                     }
                     Err(problem) => return Progress::Failed(problem.into()),

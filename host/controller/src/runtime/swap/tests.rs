@@ -18,7 +18,7 @@ const INDEX: &str = "names";
 struct Fixture {
     server: ModelServer,
     watch: TestWatch,
-    running: RunningVersion,
+    running: SharedVersions,
     views: Arc<Views>,
     swap: Swap,
 }
@@ -45,7 +45,7 @@ async fn fixture(limits: InstanceLimits) -> Fixture {
     views.by_name.insert("maps".into(), Box::new(view));
     let views = Arc::new(views);
     let version = Version::for_test(pool, Arc::clone(&views));
-    let running = RunningVersion::default();
+    let running = SharedVersions::default();
     let files = PluginFiles::for_test();
     let swap = Swap::new(files, version, Arc::clone(&running));
     Fixture { server, watch, running, views, swap }
@@ -141,7 +141,7 @@ async fn a_swap_waits_for_writes_of_the_old_version_but_not_for_ever() {
     let old = Arc::new(fixture.swap.version);
     *fixture.running.write().await = Arc::clone(&old).into();
     let request = old.fence.enter().expect("the version runs");
-    let mut acquiring = task::spawn(ExclusiveVersion::acquire(Arc::clone(&fixture.running)));
+    let mut acquiring = task::spawn(VersionsWriteGuard::acquire(Arc::clone(&fixture.running)));
     assert!(acquiring.poll().is_pending(), "a request is under way");
     assert!(old.fence.enter().is_none(), "no other request may follow");
     drop(request);
@@ -150,7 +150,7 @@ async fn a_swap_waits_for_writes_of_the_old_version_but_not_for_ever() {
     drop(acquiring.await);
     let _request = old.fence.enter().expect("the version continues");
     let started = tokio::time::Instant::now();
-    let exclusive = ExclusiveVersion::acquire(Arc::clone(&fixture.running)).await;
+    let exclusive = VersionsWriteGuard::acquire(Arc::clone(&fixture.running)).await;
     assert_eq!(started.elapsed(), DRAIN_TIMEOUT);
     let new = Arc::new(Version::for_test(old.pool.clone(), Arc::default()));
     exclusive.replace(Arc::clone(&new));
@@ -168,19 +168,19 @@ async fn a_change_of_the_share_waits_for_both_versions_and_retires_only_a_canary
     };
     let running = Arc::clone(&fixture.running);
     *running.write().await = Arc::clone(&stable).into();
-    ExclusiveVersion::acquire(Arc::clone(&running)).await.set_canary(with_share(10));
+    VersionsWriteGuard::acquire(Arc::clone(&running)).await.set_canary(with_share(10));
     let request = canary.fence.enter().expect("the canary runs");
-    let mut acquiring = task::spawn(ExclusiveVersion::acquire(Arc::clone(&running)));
+    let mut acquiring = task::spawn(VersionsWriteGuard::acquire(Arc::clone(&running)));
     assert!(acquiring.poll().is_pending(), "a request of the canary is under way");
     assert!(stable.fence.enter().is_none() && canary.fence.enter().is_none());
     drop(request);
     acquiring.await.set_canary(with_share(50));
     assert!(stable.fence.enter().is_some() && canary.fence.enter().is_some(), "both continue");
-    ExclusiveVersion::acquire(Arc::clone(&running)).await.set_canary(None);
+    VersionsWriteGuard::acquire(Arc::clone(&running)).await.set_canary(None);
     assert!(stable.fence.enter().is_some() && canary.fence.enter().is_none(), "the canary has ended");
-    ExclusiveVersion::acquire(Arc::clone(&running)).await.set_canary(with_share(10));
+    VersionsWriteGuard::acquire(Arc::clone(&running)).await.set_canary(with_share(10));
     let new = Arc::new(Version::for_test(stable.pool.clone(), Arc::default()));
-    ExclusiveVersion::acquire(Arc::clone(&running)).await.replace(Arc::clone(&new));
+    VersionsWriteGuard::acquire(Arc::clone(&running)).await.replace(Arc::clone(&new));
     assert!(stable.fence.enter().is_none() && canary.fence.enter().is_none() && new.fence.enter().is_some());
     assert!(running.read().await.canary.is_none());
 }

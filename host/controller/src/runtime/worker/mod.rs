@@ -12,8 +12,8 @@ use pilothouse_plugin::{Failure, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::running::RunningVersion;
-use super::work_gate::WorkGate;
+use super::running::SharedVersions;
+use super::running_health::RunningHealth;
 use super::workers::WorkerSlot;
 use crate::guest_host::PluginServices;
 use crate::lifecycle::Activity;
@@ -31,8 +31,8 @@ const BLOCKED_KEY_DELAY: Duration = Duration::from_secs(1);
 /// Reconciles keys until the queue is shut down or the worker is surplus. A panic restarts the worker. `gate` is that of the running versions.
 pub(super) async fn work(
     slot: WorkerSlot,
-    running: RunningVersion,
-    gate: watch::Receiver<WorkGate>,
+    running: SharedVersions,
+    gate: watch::Receiver<RunningHealth>,
     plugin: PluginServices,
 ) {
     let supervisor = plugin.clone();
@@ -42,8 +42,8 @@ pub(super) async fn work(
 
 struct Worker {
     slot: WorkerSlot,
-    running: RunningVersion,
-    gate: watch::Receiver<WorkGate>,
+    running: SharedVersions,
+    gate: watch::Receiver<RunningHealth>,
     plugin: PluginServices,
 }
 

@@ -21,9 +21,9 @@ fn plugin() -> PluginServices {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_an_aborted_worker_holds_goes_back_into_the_queue() {
     let plugin = plugin();
-    let running = RunningVersion::default();
+    let running = SharedVersions::default();
     let exclusive = running.write().await;
-    let gate = watch::Sender::new(WorkGate::default());
+    let gate = watch::Sender::new(RunningHealth::default());
     let mut workers = super::super::workers::Workers::default();
     workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
     let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
@@ -46,8 +46,8 @@ async fn a_worker_that_panics_returns_its_key_and_is_restarted() {
     let view = crate::runtime::handover::tests::view(&plugin);
     views.by_name.insert("maps".into(), Box::new(view));
     let version = Arc::new(Version::for_test(pool, Arc::new(views)));
-    let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&version).into()));
-    let gate = watch::Sender::new(WorkGate::new(version.health.clone(), None));
+    let running: SharedVersions = Arc::new(tokio::sync::RwLock::new(Arc::clone(&version).into()));
+    let gate = watch::Sender::new(RunningHealth::new(version.health.clone(), None));
     plugin.panics.arm("worker", 2);
     let mut workers = super::super::workers::Workers::default();
     workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
@@ -85,8 +85,8 @@ async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begin
     let plugin = plugin();
     let (stable, canary) = (version(&plugin, "done.wat").await, version(&plugin, "done.wat").await);
     stable.views.access.set_paused(true);
-    let gate = watch::Sender::new(WorkGate::new(stable.health.clone(), None));
-    let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(Arc::clone(&stable).into()));
+    let gate = watch::Sender::new(RunningHealth::new(stable.health.clone(), None));
+    let running: SharedVersions = Arc::new(tokio::sync::RwLock::new(Arc::clone(&stable).into()));
     let mut workers = super::super::workers::Workers::default();
     workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
     let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
@@ -97,7 +97,7 @@ async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begin
     let share = CanaryShare::Percent(100);
     let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
     running.write().await.canary = Some(canary);
-    gate.send_replace(WorkGate::new(stable.health.clone(), Some(health)));
+    gate.send_replace(RunningHealth::new(stable.health.clone(), Some(health)));
     let started = Instant::now();
     while plugin.metrics.canary_succeeded.get() == 0 {
         assert!(started.elapsed().as_secs() < 60, "the worker still waits");
@@ -202,12 +202,12 @@ async fn a_canary_that_backs_off_delays_only_its_own_keys() {
     for _ in 0..5 {
         canary.health.record_fault(Activity::Reconcile, None, &"it trapped");
     }
-    let gate = WorkGate::new(stable.health.clone(), Some(canary.health.clone()));
+    let gate = RunningHealth::new(stable.health.clone(), Some(canary.health.clone()));
     let gate = watch::Sender::new(gate);
     let share = CanaryShare::Namespaces(vec!["canary".to_owned()]);
     let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
     let versions = RunningVersions { stable: Some(stable), canary: Some(canary) };
-    let running: RunningVersion = Arc::new(tokio::sync::RwLock::new(versions));
+    let running: SharedVersions = Arc::new(tokio::sync::RwLock::new(versions));
     let mut workers = super::super::workers::Workers::default();
     workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
     for namespace in ["canary", "n"] {

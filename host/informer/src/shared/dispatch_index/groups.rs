@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pilothouse_model::Notification;
 use pilothouse_model::hash::HashMap;
 
-use super::access::{Access, AccessLists};
-use crate::condition::{ChangeFacts, Condition, Verdict};
+use super::condition_index::{ConditionIndex, ConditionKeys};
+use crate::condition::{ChangeFacts, Condition, ConditionValue};
 use crate::store::ScopeId;
 
 /// The subscribers that see the same objects, by condition.
@@ -15,7 +15,7 @@ pub(super) struct ConditionGroups<T> {
     groups: Vec<Option<Group<T>>>,
     free: Vec<usize>,
     by_condition: HashMap<Arc<Condition>, usize>,
-    lists: AccessLists,
+    lists: ConditionIndex,
     /// The groups to evaluate for the current change.
     candidates: Vec<usize>,
     /// The number of the current change.
@@ -25,7 +25,7 @@ pub(super) struct ConditionGroups<T> {
 /// The subscribers with one condition. Never empty.
 struct Group<T> {
     condition: Arc<Condition>,
-    access: Access,
+    keys: ConditionKeys,
     members: Vec<(ScopeId, T)>,
     /// The last change for which the group was a candidate.
     last_change: u64,
@@ -44,7 +44,7 @@ impl<T> Default for ConditionGroups<T> {
             groups: Vec::new(),
             free: Vec::new(),
             by_condition: HashMap::default(),
-            lists: AccessLists::default(),
+            lists: ConditionIndex::default(),
             candidates: Vec::new(),
             change: 0,
         }
@@ -73,9 +73,9 @@ impl<T> ConditionGroups<T> {
             self.groups.push(None);
             self.groups.len() - 1
         });
-        let access = self.lists.insert(Access::of(condition.root()), number);
+        let keys = self.lists.insert(ConditionKeys::of(condition.root()), number);
         self.groups[number] =
-            Some(Group { condition: Arc::clone(condition), access, members: Vec::new(), last_change: 0 });
+            Some(Group { condition: Arc::clone(condition), keys, members: Vec::new(), last_change: 0 });
         self.by_condition.insert(Arc::clone(condition), number);
         number
     }
@@ -91,7 +91,7 @@ impl<T> ConditionGroups<T> {
         if group.members.is_empty()
             && let Some(group) = self.groups[position.group].take()
         {
-            self.lists.remove(&group.access, position.group);
+            self.lists.remove(&group.keys, position.group);
             self.by_condition.remove(&group.condition);
             self.free.push(position.group);
         }
@@ -112,7 +112,7 @@ impl<T> ConditionGroups<T> {
             }
         });
         for group in candidates.iter().filter_map(|number| groups[*number].as_ref()) {
-            if group.condition.root().evaluate(&facts) != Verdict::False {
+            if group.condition.root().evaluate(&facts) != ConditionValue::False {
                 group.members.iter().for_each(|(_, subscriber)| deliver(subscriber));
             }
         }

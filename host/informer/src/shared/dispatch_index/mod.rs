@@ -8,9 +8,9 @@
 //!
 //! A subscriber that a change does not concern is not touched. docs/decisions/0020-index-of-conditions.md has the reasons.
 
-mod access;
+mod condition_index;
 mod groups;
-mod restrictions;
+mod restriction_index;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +24,7 @@ use crate::condition::Condition;
 use crate::key::Restriction;
 use crate::store::ScopeId;
 use groups::{ConditionGroups, Position};
-use restrictions::{Filing, RestrictionLists};
+use restriction_index::{RestrictionIndex, RestrictionKey};
 
 /// Subscribers by restriction and condition.
 pub(super) struct DispatchIndex<T> {
@@ -32,7 +32,7 @@ pub(super) struct DispatchIndex<T> {
     classes: Vec<Option<Class<T>>>,
     free: Vec<usize>,
     by_restriction: HashMap<Option<Restriction>, usize>,
-    lists: RestrictionLists,
+    lists: RestrictionIndex,
     entries: HashMap<ScopeId, Entry>,
     /// The condition of subscribers that receive every change.
     every_change: Arc<Condition>,
@@ -45,7 +45,7 @@ pub(super) struct DispatchIndex<T> {
 /// The subscribers with one restriction. Never empty.
 struct Class<T> {
     restriction: Option<Restriction>,
-    filing: Filing,
+    key: RestrictionKey,
     groups: ConditionGroups<T>,
     /// The last change for which the class was a candidate.
     last_change: u64,
@@ -57,7 +57,7 @@ struct Entry {
     position: Position,
     condition: Arc<Condition>,
     /// Whether the subscriber receives every change for now, regardless of its condition.
-    is_lifted: bool,
+    receives_all: bool,
 }
 
 impl<T> Default for DispatchIndex<T> {
@@ -66,7 +66,7 @@ impl<T> Default for DispatchIndex<T> {
             classes: Vec::new(),
             free: Vec::new(),
             by_restriction: HashMap::default(),
-            lists: RestrictionLists::default(),
+            lists: RestrictionIndex::default(),
             entries: HashMap::default(),
             every_change: Arc::new(Condition::constant(true)),
             candidates: Vec::new(),
@@ -91,7 +91,7 @@ impl<T> DispatchIndex<T> {
         };
         let class = self.classes[number].as_mut().expect("by_restriction contains existing classes only");
         let position = class.groups.insert(id, subscriber, &condition);
-        self.entries.insert(id, Entry { class: number, position, condition, is_lifted: false });
+        self.entries.insert(id, Entry { class: number, position, condition, receives_all: false });
     }
 
     fn add_class(&mut self, restriction: Option<&Restriction>) -> usize {
@@ -99,10 +99,10 @@ impl<T> DispatchIndex<T> {
             self.classes.push(None);
             self.classes.len() - 1
         });
-        let filing = self.lists.insert(restriction, number);
+        let key = self.lists.insert(restriction, number);
         let class = Class {
             restriction: restriction.cloned(),
-            filing,
+            key,
             groups: ConditionGroups::default(),
             last_change: 0,
         };
@@ -119,7 +119,7 @@ impl<T> DispatchIndex<T> {
         if self.classes[entry.class].as_ref().is_some_and(is_unused)
             && let Some(class) = self.classes[entry.class].take()
         {
-            self.lists.remove(&class.filing, entry.class);
+            self.lists.remove(&class.key, entry.class);
             self.by_restriction.remove(&class.restriction);
             self.free.push(entry.class);
         }
@@ -148,9 +148,9 @@ impl<T> DispatchIndex<T> {
     }
 
     /// Sets whether a subscriber receives every change, regardless of its condition.
-    pub(super) fn set_lifted(&mut self, id: ScopeId, is_lifted: bool) {
-        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.is_lifted != is_lifted) {
-            entry.is_lifted = is_lifted;
+    pub(super) fn set_receives_all(&mut self, id: ScopeId, receives_all: bool) {
+        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.receives_all != receives_all) {
+            entry.receives_all = receives_all;
             self.regroup(id);
         }
     }
@@ -158,7 +158,7 @@ impl<T> DispatchIndex<T> {
     /// Moves a subscriber to the group of its condition.
     fn regroup(&mut self, id: ScopeId) {
         let Some(entry) = self.entries.get(&id) else { return };
-        let condition = Arc::clone(if entry.is_lifted { &self.every_change } else { &entry.condition });
+        let condition = Arc::clone(if entry.receives_all { &self.every_change } else { &entry.condition });
         let (class, position) = (entry.class, entry.position);
         let Some(subscriber) = self.take(class, position) else { return };
         let Some(class) = &mut self.classes[class] else { return };

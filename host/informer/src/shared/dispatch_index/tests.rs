@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::condition::tests::{any_condition, any_object};
-use crate::condition::{EventKind, MetadataPart, Verdict};
+use crate::condition::{ConditionValue, EventKind, MetadataPart};
 use crate::scripted_server::pods_key;
 
 /// A subscriber of the plain evaluation.
@@ -15,15 +15,15 @@ use crate::scripted_server::pods_key;
 struct Plain {
     restriction: Option<Restriction>,
     condition: Condition,
-    is_lifted: bool,
+    receives_all: bool,
 }
 
 impl Plain {
     /// Returns what the subscriber receives.
     fn notification(&self, change: &Change<'_>) -> Option<Notification> {
         let notification = change.notification_for(self.restriction.as_ref())?;
-        let is_refused = self.condition.evaluate(&notification) == Verdict::False;
-        (self.is_lifted || !is_refused).then_some(notification)
+        let is_refused = self.condition.evaluate(&notification) == ConditionValue::False;
+        (self.receives_all || !is_refused).then_some(notification)
     }
 }
 
@@ -32,7 +32,7 @@ enum Op {
     Insert { id: u64, restriction: Option<Restriction>, condition: Condition },
     Remove { id: u64 },
     SetCondition { id: u64, condition: Condition },
-    SetLifted { id: u64, is_lifted: bool },
+    SetLifted { id: u64, receives_all: bool },
     Deliver { old: Object, new: Object, kind: u8 },
 }
 
@@ -71,7 +71,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(id, restriction, condition)| Op::Insert { id, restriction, condition }),
         1 => (0..IDS).prop_map(|id| Op::Remove { id }),
         2 => (0..IDS, any_condition()).prop_map(|(id, condition)| Op::SetCondition { id, condition }),
-        1 => (0..IDS, any::<bool>()).prop_map(|(id, is_lifted)| Op::SetLifted { id, is_lifted }),
+        1 => (0..IDS, any::<bool>()).prop_map(|(id, receives_all)| Op::SetLifted { id, receives_all }),
         8 => (any_object(), any_object(), 0..4_u8).prop_map(|(old, new, kind)| Op::Deliver { old, new, kind }),
     ]
 }
@@ -100,7 +100,7 @@ fn run(ops: Vec<Op>) {
         match op {
             Op::Insert { id, restriction, condition } => {
                 index.insert(id, id, restriction.as_ref(), Arc::new(condition.clone()));
-                plain.insert(id, Plain { restriction, condition, is_lifted: false });
+                plain.insert(id, Plain { restriction, condition, receives_all: false });
             }
             Op::Remove { id } => {
                 index.remove(id);
@@ -112,10 +112,10 @@ fn run(ops: Vec<Op>) {
                     plain.condition = condition;
                 }
             }
-            Op::SetLifted { id, is_lifted } => {
-                index.set_lifted(id, is_lifted);
+            Op::SetLifted { id, receives_all } => {
+                index.set_receives_all(id, receives_all);
                 if let Some(plain) = plain.get_mut(&id) {
-                    plain.is_lifted = is_lifted;
+                    plain.receives_all = receives_all;
                 }
             }
             Op::Deliver { old, new, kind } => {

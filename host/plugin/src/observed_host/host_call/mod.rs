@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::canonical;
 use crate::{
-    ApiError, CacheFilter, CachePage, DeleteOptions, HttpError, IndexCursor, IndexPart, ListOptions,
+    ApiError, CacheFilter, CachePage, DeleteOptions, HttpError, IndexCursor, IndexPage, ListOptions,
     LivePage, LogLevel, LogSource, MetricKind, Misuse, ObjectType, Patch, PatchType, Propagation,
 };
 
@@ -83,11 +83,11 @@ pub enum HostAnswer {
     /// A page of the server.
     LivePage(LivePage),
     /// Objects of an index.
-    Objects(IndexPart<Object>),
+    Objects(IndexPage<Object>),
     /// Keys of an index.
-    Keys(IndexPart<ObjectKey>),
+    Keys(IndexPage<ObjectKey>),
     /// Values of an index.
-    Values(IndexPart<String>),
+    Values(IndexPage<String>),
     /// Whether a watch has synced.
     HasSynced(bool),
     /// A time.

@@ -114,7 +114,7 @@ fn of_pairs(pairs: &[(String, String)]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ApiError, IndexPart, ListOptions, ObjectType};
+    use crate::{ApiError, IndexPage, ListOptions, ObjectType};
 
     const LONG: usize = 100_000;
 
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn answers_count() {
         let answer = |answer| HostCall { request: HostRequest::WallClock, answer }.memory_size();
-        let values = IndexPart { found: vec!["a".repeat(LONG)], next: None };
+        let values = IndexPage { found: vec!["a".repeat(LONG)], next: None };
         assert!(answer(HostAnswer::Values(values)) > LONG);
         assert!(answer(HostAnswer::ApiError(ApiError::Forbidden("a".repeat(LONG)))) > LONG);
         let object = Object::from_json(format!(

@@ -15,7 +15,7 @@ pub struct Judgement {
     /// The invariant's name.
     pub invariant: String,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: InvariantResult,
     /// How often the condition was evaluated to true or false.
     pub evaluations: u32,
     /// Why an evaluation failed; the first such problem. It is no violation.
@@ -24,7 +24,7 @@ pub struct Judgement {
 
 /// Whether an invariant holds in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum InvariantResult {
     /// It held whenever it was evaluated.
     Holds,
     /// It does not hold.
@@ -239,10 +239,10 @@ impl<'i> State<'i> {
         self.judge_end(end);
         let verdict = match self.violation {
             Some((event, explanation, is_unevaluated)) => {
-                Verdict::Violated { event, explanation, is_unevaluated }
+                InvariantResult::Violated { event, explanation, is_unevaluated }
             }
-            None if self.evaluations > 0 => Verdict::Holds,
-            None => Verdict::NotJudged(self.problem.clone().unwrap_or_else(|| self.reason(end.run))),
+            None if self.evaluations > 0 => InvariantResult::Holds,
+            None => InvariantResult::NotJudged(self.problem.clone().unwrap_or_else(|| self.reason(end.run))),
         };
         let Self { invariant, evaluations, problem, .. } = self;
         Judgement { invariant: invariant.name.clone(), verdict, evaluations, problem }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pilothouse_model::ResourceType;
 use serde_json::Value;
 
-pub use judge::{Judgement, Verdict, judge};
+pub use judge::{InvariantResult, Judgement, judge};
 
 use super::document::{InvariantDocument, WriteSelectorDocument, check_name};
 use super::kinds::Kinds;

@@ -76,12 +76,12 @@ fn judged(text: &str, run: &Run) -> Judgement {
 
 fn violated_at(text: &str, run: &Run) -> Option<usize> {
     match judged(text, run).verdict {
-        Verdict::Violated { event, explanation, .. } => {
+        InvariantResult::Violated { event, explanation, .. } => {
             assert!(!explanation.contains('\n'), "{explanation}");
             Some(event)
         }
-        Verdict::Holds => None,
-        Verdict::NotJudged(reason) => panic!("{text}: {reason}"),
+        InvariantResult::Holds => None,
+        InvariantResult::NotJudged(reason) => panic!("{text}: {reason}"),
     }
 }
 
@@ -108,7 +108,9 @@ const ONE_PER_NODE: &str =
 fn always_is_judged_after_every_change() {
     let text = format!("{{name: a, always: \"{ONE_PER_NODE}\"}}");
     let judgement = judged(&text, &two_on_a_node());
-    let Verdict::Violated { event: 2, explanation, .. } = judgement.verdict else { panic!("{judgement:?}") };
+    let InvariantResult::Violated { event: 2, explanation, .. } = judgement.verdict else {
+        panic!("{judgement:?}")
+    };
     assert!(explanation.ends_with("is false after plugin p: create pods default/b"), "{explanation}");
     assert_eq!(violated_at("{name: a, always: \"exists('Pod', 'old')\"}", &two_on_a_node()), None);
 }
@@ -126,11 +128,11 @@ fn at_rest_is_judged_at_the_last_rest_or_at_each() {
 fn a_condition_that_cannot_be_evaluated_does_not_hold_at_rest() {
     let judgement =
         judged("{name: a, atRest: \"object('Pod', 'a').status.ready == true\"}", &two_on_a_node());
-    assert!(matches!(judgement.verdict, Verdict::Violated { event: 5, .. }), "{judgement:?}");
+    assert!(matches!(judgement.verdict, InvariantResult::Violated { event: 5, .. }), "{judgement:?}");
     let judgement =
         judged("{name: a, always: \"object('Pod', 'a').status.ready == true\"}", &two_on_a_node());
     assert!(
-        matches!(judgement.verdict, Verdict::NotJudged(_)) && judgement.problem.is_some(),
+        matches!(judgement.verdict, InvariantResult::NotJudged(_)) && judgement.problem.is_some(),
         "{judgement:?}"
     );
 }
@@ -145,7 +147,7 @@ fn within_bounds_the_time_after_the_faults() {
     let not_gone = "{name: a, atRest: \"exists('Pod', 'c')\", within: 1s}";
     assert_eq!(violated_at(not_gone, &restless), Some(5), "2 s have passed");
     let judgement = judged("{name: a, atRest: \"exists('Pod', 'c')\", within: 1m}", &restless);
-    assert_eq!(judgement.verdict, Verdict::NotJudged("the run did not end at rest".to_owned()));
+    assert_eq!(judgement.verdict, InvariantResult::NotJudged("the run did not end at rest".to_owned()));
 }
 
 #[test]
@@ -166,7 +168,7 @@ fn on_write_is_judged_for_the_writes_that_match() {
         ["{kind: Node}", "{by: controller}", "{verb: patch}", "{subresource: status}", "{by: other}"]
     {
         let judgement = judged(&expect(selector, "false"), &run);
-        assert_eq!(judgement.verdict, Verdict::NotJudged("no write matched".to_owned()));
+        assert_eq!(judgement.verdict, InvariantResult::NotJudged("no write matched".to_owned()));
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use pilothouse_informer::condition::Condition;
 use pilothouse_model::{LabelSelector, Object};
-use pilothouse_plugin::{CacheFilter, IndexCursor, IndexPart};
+use pilothouse_plugin::{CacheFilter, IndexCursor, IndexPage};
 use proptest::prelude::*;
 
 use super::*;
@@ -268,7 +268,7 @@ fn check_indexes(view: &View, expected: &[Object]) {
 }
 
 /// Searches an index to its end.
-fn all_parts<T>(part: impl Fn(&IndexCursor) -> Result<IndexPart<T>, Misuse>) -> Vec<T> {
+fn all_parts<T>(part: impl Fn(&IndexCursor) -> Result<IndexPage<T>, Misuse>) -> Vec<T> {
     let (mut found, mut from) = (Vec::new(), Some(IndexCursor::default()));
     while let Some(cursor) = from {
         let part = part(&cursor).expect("a known index");

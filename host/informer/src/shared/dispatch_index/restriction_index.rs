@@ -6,15 +6,15 @@ use pilothouse_model::Object;
 use pilothouse_model::hash::HashMap;
 use pilothouse_model::selector::Operator;
 
-use super::access::remove_from;
+use super::condition_index::remove_from;
 use crate::key::Restriction;
 
-/// The most values of one label under which a restriction is filed.
+/// The most values of one label by which a restriction is indexed.
 const MAX_VALUES: usize = 16;
 
-/// Where a restriction is filed: an object that it matches has one of these properties.
+/// The key of a restriction: an object that it matches has one of these properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Filing {
+pub(super) enum RestrictionKey {
     /// Any object.
     Everywhere,
     Namespace(String),
@@ -24,9 +24,9 @@ pub(super) enum Filing {
     Label(String),
 }
 
-/// Items, such as classes of subscribers, by the properties under which their restrictions are filed.
+/// Items, such as classes of subscribers, by the properties by which their restrictions are indexed.
 #[derive(Default)]
-pub(super) struct RestrictionLists {
+pub(super) struct RestrictionIndex {
     everywhere: Vec<usize>,
     namespaces: Lists<String>,
     names: Lists<String>,
@@ -36,48 +36,48 @@ pub(super) struct RestrictionLists {
 
 type Lists<K, V = Vec<usize>> = HashMap<K, V>;
 
-impl RestrictionLists {
+impl RestrictionIndex {
     /// Files an item where the fewest others are. Returns where.
-    pub(super) fn insert(&mut self, restriction: Option<&Restriction>, item: usize) -> Filing {
-        let filings = restriction.map(filings).unwrap_or_default();
-        let filing = filings.into_iter().min_by_key(|filing| self.len(filing)).unwrap_or(Filing::Everywhere);
-        self.update(&filing, |list| list.push(item));
-        filing
+    pub(super) fn insert(&mut self, restriction: Option<&Restriction>, item: usize) -> RestrictionKey {
+        let keys = restriction.map(keys_of).unwrap_or_default();
+        let key = keys.into_iter().min_by_key(|key| self.len(key)).unwrap_or(RestrictionKey::Everywhere);
+        self.update(&key, |list| list.push(item));
+        key
     }
 
-    /// Removes an item that was filed there.
-    pub(super) fn remove(&mut self, filing: &Filing, item: usize) {
-        self.update(filing, |list| remove_from(list, item));
+    /// Removes an item with these keys.
+    pub(super) fn remove(&mut self, key: &RestrictionKey, item: usize) {
+        self.update(key, |list| remove_from(list, item));
     }
 
-    /// Returns the length of the longest list in which an item of this filing would be.
-    fn len(&self, filing: &Filing) -> usize {
+    /// Returns the length of the longest list in which an item of this key would be.
+    fn len(&self, key: &RestrictionKey) -> usize {
         let len = |list: Option<&Vec<usize>>| list.map_or(0, Vec::len);
-        match filing {
-            Filing::Everywhere => self.everywhere.len(),
-            Filing::Namespace(namespace) => len(self.namespaces.get(namespace)),
-            Filing::Name(name) => len(self.names.get(name)),
-            Filing::LabelValues(key, values) => {
+        match key {
+            RestrictionKey::Everywhere => self.everywhere.len(),
+            RestrictionKey::Namespace(namespace) => len(self.namespaces.get(namespace)),
+            RestrictionKey::Name(name) => len(self.names.get(name)),
+            RestrictionKey::LabelValues(key, values) => {
                 let lists = self.label_values.get(key);
                 values.iter().map(|value| len(lists.and_then(|lists| lists.get(value)))).max().unwrap_or(0)
             }
-            Filing::Label(key) => len(self.labels.get(key)),
+            RestrictionKey::Label(key) => len(self.labels.get(key)),
         }
     }
 
-    fn update(&mut self, filing: &Filing, update: impl Fn(&mut Vec<usize>)) {
-        match filing {
-            Filing::Everywhere => update(&mut self.everywhere),
-            Filing::Namespace(namespace) => update_list(&mut self.namespaces, namespace, update),
-            Filing::Name(name) => update_list(&mut self.names, name, update),
-            Filing::LabelValues(key, values) => {
+    fn update(&mut self, key: &RestrictionKey, update: impl Fn(&mut Vec<usize>)) {
+        match key {
+            RestrictionKey::Everywhere => update(&mut self.everywhere),
+            RestrictionKey::Namespace(namespace) => update_list(&mut self.namespaces, namespace, update),
+            RestrictionKey::Name(name) => update_list(&mut self.names, name, update),
+            RestrictionKey::LabelValues(key, values) => {
                 let lists = self.label_values.entry(key.clone()).or_default();
                 values.iter().for_each(|value| update_list(lists, value, &update));
                 if lists.is_empty() {
                     self.label_values.remove(key);
                 }
             }
-            Filing::Label(key) => update_list(&mut self.labels, key, update),
+            RestrictionKey::Label(key) => update_list(&mut self.labels, key, update),
         }
     }
 
@@ -103,7 +103,7 @@ impl RestrictionLists {
         }
     }
 
-    /// Whether nothing is filed.
+    /// Whether there is no item.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.everywhere.is_empty()
@@ -120,29 +120,30 @@ fn update_list<K: Eq + Hash + Clone>(lists: &mut Lists<K>, key: &K, update: impl
     }
 }
 
-/// Returns where a restriction may be filed.
-fn filings(restriction: &Restriction) -> Vec<Filing> {
-    let mut filings: Vec<Filing> = restriction.namespace.iter().cloned().map(Filing::Namespace).collect();
+/// Returns the possible keys of a restriction.
+fn keys_of(restriction: &Restriction) -> Vec<RestrictionKey> {
+    let mut keys: Vec<RestrictionKey> =
+        restriction.namespace.iter().cloned().map(RestrictionKey::Namespace).collect();
     let equalities =
         restriction.field_selector().requirements().iter().filter(|requirement| requirement.equal);
-    filings.extend(equalities.filter_map(|requirement| match requirement.path.as_str() {
-        "metadata.name" => Some(Filing::Name(requirement.value.clone())),
-        "metadata.namespace" => Some(Filing::Namespace(requirement.value.clone())),
+    keys.extend(equalities.filter_map(|requirement| match requirement.path.as_str() {
+        "metadata.name" => Some(RestrictionKey::Name(requirement.value.clone())),
+        "metadata.namespace" => Some(RestrictionKey::Namespace(requirement.value.clone())),
         _ => None,
     }));
-    filings.extend(restriction.label_selector().requirements().iter().filter_map(|requirement| {
+    keys.extend(restriction.label_selector().requirements().iter().filter_map(|requirement| {
         let key = requirement.key.clone();
         match requirement.operator {
             Operator::In if requirement.values.len() <= MAX_VALUES => {
-                Some(Filing::LabelValues(key, requirement.values.iter().cloned().collect()))
+                Some(RestrictionKey::LabelValues(key, requirement.values.iter().cloned().collect()))
             }
             Operator::In | Operator::Exists | Operator::GreaterThan | Operator::LessThan => {
-                Some(Filing::Label(key))
+                Some(RestrictionKey::Label(key))
             }
             Operator::NotIn | Operator::DoesNotExist => None,
         }
     }));
-    filings
+    keys
 }
 
 #[cfg(test)]
@@ -162,10 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_restriction_is_filed_where_the_fewest_others_are() {
-        let mut lists = RestrictionLists::default();
-        let namespace = Filing::Namespace("ns".to_owned());
-        let filed: Vec<_> = ["web", "db", "db"]
+    fn a_restriction_is_indexed_where_the_fewest_others_are() {
+        let mut lists = RestrictionIndex::default();
+        let namespace = RestrictionKey::Namespace("ns".to_owned());
+        let indexed: Vec<_> = ["web", "db", "db"]
             .into_iter()
             .enumerate()
             .map(|(item, app)| {
@@ -173,15 +174,15 @@ mod tests {
                 lists.insert(Some(&restriction(&key)), item)
             })
             .collect();
-        let label = |app: &str| Filing::LabelValues("app".to_owned(), vec![app.to_owned()]);
-        assert_eq!(filed, [namespace.clone(), label("db"), namespace]);
+        let label = |app: &str| RestrictionKey::LabelValues("app".to_owned(), vec![app.to_owned()]);
+        assert_eq!(indexed, [namespace.clone(), label("db"), namespace]);
         let fields = FieldSelector::parse("metadata.name=a,metadata.namespace=ns").expect("fields");
         let named = restriction(&pods_key().with_fields(fields));
-        assert_eq!(lists.insert(Some(&named), 3), Filing::Name("a".to_owned()));
-        assert_eq!(lists.insert(None, 4), Filing::Everywhere);
-        filed.iter().enumerate().for_each(|(item, filing)| lists.remove(filing, item));
-        lists.remove(&Filing::Name("a".to_owned()), 3);
-        lists.remove(&Filing::Everywhere, 4);
+        assert_eq!(lists.insert(Some(&named), 3), RestrictionKey::Name("a".to_owned()));
+        assert_eq!(lists.insert(None, 4), RestrictionKey::Everywhere);
+        indexed.iter().enumerate().for_each(|(item, key)| lists.remove(key, item));
+        lists.remove(&RestrictionKey::Name("a".to_owned()), 3);
+        lists.remove(&RestrictionKey::Everywhere, 4);
         assert!(lists.is_empty());
     }
 
@@ -200,7 +201,7 @@ mod tests {
             pods_key().with_fields(FieldSelector::parse("metadata.name=a").expect("fields")),
         ];
         let restrictions: Vec<_> = keys.iter().map(restriction).collect();
-        let mut lists = RestrictionLists::default();
+        let mut lists = RestrictionIndex::default();
         restrictions.iter().enumerate().for_each(|(item, found)| drop(lists.insert(Some(found), item)));
         for object in [pod("a", 1), pod("b", 1).app("db"), pod("c", 1).namespace("other")] {
             let object = object.object();

@@ -7,7 +7,7 @@ use crate::trace::ReconcileTrace;
 
 /// The reconcile that a request belongs to. Both members are `None` for calls that are no reconciles.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Caller<'a> {
+pub(crate) struct ReconcileContext<'a> {
     /// The key that is being reconciled.
     pub(crate) item: Option<&'a Item>,
     /// The trace of the reconcile; `None` without tracing.

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use pilothouse_plugin::Call;
 
-use crate::client::Caller;
+use crate::client::ReconcileContext;
 use crate::runtime::queue::Item;
 use crate::trace::ReconcileTrace;
 
 /// The reconcile that a request of a guest belongs to.
-pub(super) struct CallOrigin {
+pub(super) struct OwnedReconcileContext {
     item: Option<Item>,
     trace: Option<Arc<ReconcileTrace>>,
 }
 
-impl CallOrigin {
+impl OwnedReconcileContext {
     /// Returns the origin of a request in this call.
     pub(super) fn of(call: &Call) -> Self {
         let item = match call {
@@ -26,8 +26,8 @@ impl CallOrigin {
         Self { item, trace: trace(call) }
     }
 
-    pub(super) fn caller(&self) -> Caller<'_> {
-        Caller { item: self.item.as_ref(), trace: self.trace.as_ref() }
+    pub(super) fn caller(&self) -> ReconcileContext<'_> {
+        ReconcileContext { item: self.item.as_ref(), trace: self.trace.as_ref() }
     }
 }
 

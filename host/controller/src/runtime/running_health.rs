@@ -4,12 +4,12 @@ use crate::lifecycle::Health;
 
 /// The health of the running versions. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct WorkGate {
+pub(super) struct RunningHealth {
     stable: Health,
     canary: Option<Health>,
 }
 
-impl WorkGate {
+impl RunningHealth {
     pub(super) fn new(stable: Health, canary: Option<Health>) -> Self {
         Self { stable, canary }
     }
@@ -22,7 +22,7 @@ impl WorkGate {
             Some(canary) => {
                 let either = async {
                     tokio::select! {
-                        // Either result is the same.
+                        // `biased` keeps simulations repeatable. The order of the branches has no effect.
                         biased;
                         () = self.stable.wait_until_allowed() => {}
                         () = canary.wait_until_allowed() => {}
@@ -62,7 +62,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn workers_stop_only_if_no_version_may_be_called() {
         let (stable, canary) = (Health::default(), Health::default());
-        let gate = WorkGate::new(stable.clone(), Some(canary.clone()));
+        let gate = RunningHealth::new(stable.clone(), Some(canary.clone()));
         let mut blocked = task::spawn(gate.wait_until_blocked());
         assert_pending!(blocked.poll());
         break_down(&canary);
@@ -79,7 +79,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_canary_the_health_of_the_version_decides() {
         let stable = Health::default();
-        let gate = WorkGate::new(stable.clone(), None);
+        let gate = RunningHealth::new(stable.clone(), None);
         assert_ready!(task::spawn(gate.wait_until_allowed()).poll());
         break_down(&stable);
         assert_ready!(task::spawn(gate.wait_until_blocked()).poll());

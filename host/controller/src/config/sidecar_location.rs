@@ -2,7 +2,7 @@
 
 /// Where the operator writes a plugin's sidecar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum SidecarPlace {
+pub(crate) enum SidecarLocation {
     /// A file beside the plugin's.
     #[default]
     File,
@@ -10,7 +10,7 @@ pub(crate) enum SidecarPlace {
     Source,
 }
 
-impl SidecarPlace {
+impl SidecarLocation {
     /// Returns a noun for the place of this plugin.
     pub(crate) fn of(self, plugin: &str) -> String {
         match self {
@@ -30,8 +30,8 @@ mod tests {
 
     #[test]
     fn only_a_plugin_of_the_directory_has_a_file_of_its_operator() {
-        assert_eq!(SidecarPlace::File.of("shop"), "shop.yaml");
-        let source = SidecarPlace::Source.of("shop");
+        assert_eq!(SidecarLocation::File.of("shop"), "shop.yaml");
+        let source = SidecarLocation::Source.of("shop");
         assert!(source.contains("shop in `plugins`") && source.contains("Plugin object"), "{source}");
         assert!(!source.contains("shop.yaml"), "{source}");
     }

@@ -1,4 +1,4 @@
-//! Facts about a change that a condition needs, under which its group is filed. Pure.
+//! Facts about a change that a condition needs, by which its group is indexed. Pure.
 //!
 //! A condition that is not false for a change has at least one of its keys among the change's facts. So the groups under a change's
 //! facts are all that have to be evaluated.
@@ -9,21 +9,21 @@ use crate::condition::{ChangeFacts, EventKind, FieldPath, FieldState, MetadataPa
 
 /// The most keys of one condition. A condition with more is evaluated for every change.
 const MAX_KEYS: usize = 12;
-/// The most paths under which conditions are filed, because each of these fields is read for every change.
+/// The most paths by which conditions are indexed, because each of these fields is read for every change.
 const MAX_PATHS: usize = 16;
 
 /// The keys of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum ConditionKeys {
     /// The condition has to be evaluated for every change.
     Always,
     /// The condition is false for a change with none of these facts.
-    Keys(Vec<AccessKey>),
+    Keys(Vec<FactKey>),
 }
 
 /// A fact about a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum AccessKey {
+pub(super) enum FactKey {
     Changed(MetadataPart, bool),
     Event(EventKind),
     /// The field is this text.
@@ -38,7 +38,7 @@ pub(super) enum AccessKey {
     Unknown(FieldPath),
 }
 
-impl AccessKey {
+impl FactKey {
     fn path(&self) -> Option<&FieldPath> {
         match self {
             Self::Changed(..) | Self::Event(_) => None,
@@ -62,10 +62,10 @@ impl AccessKey {
     }
 }
 
-impl Access {
+impl ConditionKeys {
     /// Returns the keys of a condition.
     pub(super) fn of(condition: &Node) -> Self {
-        possible(condition, true)
+        required_facts(condition, true)
     }
 
     /// Returns how many changes are expected to have one of the keys, as a rank.
@@ -73,10 +73,10 @@ impl Access {
         let Self::Keys(keys) = self else { return (usize::MAX, 0) };
         // A field is expected to be present if a condition compares it.
         let is_compared = |missing: &FieldPath| {
-            keys.iter().any(|key| matches!(key, AccessKey::Equals(path, _) if path == missing))
+            keys.iter().any(|key| matches!(key, FactKey::Equals(path, _) if path == missing))
         };
-        let counted = keys.iter().filter(|key| !matches!(key, AccessKey::Missing(path) if is_compared(path)));
-        (counted.map(AccessKey::rank).max().unwrap_or(0), keys.len())
+        let counted = keys.iter().filter(|key| !matches!(key, FactKey::Missing(path) if is_compared(path)));
+        (counted.map(FactKey::rank).max().unwrap_or(0), keys.len())
     }
 
     fn union(self, other: Self) -> Self {
@@ -90,49 +90,49 @@ impl Access {
     }
 }
 
-/// Returns the facts of which a change has at least one if the condition's value is not `!truth` for it.
-fn possible(condition: &Node, truth: bool) -> Access {
+/// Returns the keys of a condition: each change for which the condition can be `truth`, or can have no value, has at least one of these facts.
+fn required_facts(condition: &Node, truth: bool) -> ConditionKeys {
     let keys = match condition {
-        Node::Constant(value) if *value == truth => return Access::Always,
+        Node::Constant(value) if *value == truth => return ConditionKeys::Always,
         Node::Constant(_) => Vec::new(),
-        Node::Unknown => return Access::Always,
-        Node::Changed(part) => vec![AccessKey::Changed(*part, truth)],
-        Node::Event(kind) if truth => vec![AccessKey::Event(*kind)],
+        Node::Unknown => return ConditionKeys::Always,
+        Node::Changed(part) => vec![FactKey::Changed(*part, truth)],
+        Node::Event(kind) if truth => vec![FactKey::Event(*kind)],
         Node::Event(kind) => {
-            EventKind::ALL.into_iter().filter(|other| other != kind).map(AccessKey::Event).collect()
+            EventKind::ALL.into_iter().filter(|other| other != kind).map(FactKey::Event).collect()
         }
-        Node::FieldEquals(_, _) if !truth => return Access::Always,
+        Node::FieldEquals(_, _) if !truth => return ConditionKeys::Always,
         Node::FieldEquals(path, text) => vec![
-            AccessKey::Equals(path.clone(), text.clone()),
-            AccessKey::Missing(path.clone()),
-            AccessKey::NoParent(path.clone()),
-            AccessKey::Unknown(path.clone()),
+            FactKey::Equals(path.clone(), text.clone()),
+            FactKey::Missing(path.clone()),
+            FactKey::NoParent(path.clone()),
+            FactKey::Unknown(path.clone()),
         ],
         Node::FieldExists(path) => {
-            let found = if truth { AccessKey::Present } else { AccessKey::Missing };
-            vec![found(path.clone()), AccessKey::NoParent(path.clone()), AccessKey::Unknown(path.clone())]
+            let found = if truth { FactKey::Present } else { FactKey::Missing };
+            vec![found(path.clone()), FactKey::NoParent(path.clone()), FactKey::Unknown(path.clone())]
         }
-        Node::Not(inner) => return possible(inner, !truth),
+        Node::Not(inner) => return required_facts(inner, !truth),
         Node::All(operands) if truth => return best_operand(operands, truth),
         Node::Any(operands) if !truth => return best_operand(operands, truth),
         // One of the operands decides, or has no value.
         Node::All(operands) | Node::Any(operands) => {
-            let each = operands.iter().map(|operand| possible(operand, truth));
-            return each.reduce(Access::union).unwrap_or(Access::Keys(Vec::new()));
+            let each = operands.iter().map(|operand| required_facts(operand, truth));
+            return each.reduce(ConditionKeys::union).unwrap_or(ConditionKeys::Keys(Vec::new()));
         }
     };
-    Access::Keys(keys)
+    ConditionKeys::Keys(keys)
 }
 
-/// Returns the keys of the operand with the rarest ones: the value is not `!truth` only if none of the operands decides otherwise. An
-/// operand is not evaluated behind an unknown one, so its keys contain the facts that make an earlier operand unknown.
-fn best_operand(operands: &[Node], truth: bool) -> Access {
-    let mut best = Access::Always;
+/// Returns the keys of the operand with the rarest ones. That suffices, because the value is `truth` only if that of each operand is. An
+/// operand is not evaluated after an unknown one, so its keys contain the facts that make an earlier operand unknown.
+fn best_operand(operands: &[Node], truth: bool) -> ConditionKeys {
+    let mut best = ConditionKeys::Always;
     let mut unknown_before = Vec::new();
     for operand in operands {
-        let access = possible(operand, truth).union(Access::Keys(unknown_before.clone()));
-        if access.rank() < best.rank() {
-            best = access;
+        let keys = required_facts(operand, truth).union(ConditionKeys::Keys(unknown_before.clone()));
+        if keys.rank() < best.rank() {
+            best = keys;
         }
         if !add_unknown_facts(operand, &mut unknown_before) {
             break;
@@ -141,13 +141,13 @@ fn best_operand(operands: &[Node], truth: bool) -> Access {
     best
 }
 
-/// Adds the facts that make the condition unknown. Returns `false` if it may always be.
-fn add_unknown_facts(condition: &Node, facts: &mut Vec<AccessKey>) -> bool {
+/// Adds the facts that make the condition unknown. Returns `false` if any change may make it unknown.
+fn add_unknown_facts(condition: &Node, facts: &mut Vec<FactKey>) -> bool {
     match condition {
         Node::Constant(_) | Node::Changed(_) | Node::Event(_) => true,
         Node::Unknown => false,
         Node::FieldEquals(path, _) | Node::FieldExists(path) => {
-            let key = AccessKey::Unknown(path.clone());
+            let key = FactKey::Unknown(path.clone());
             if !facts.contains(&key) {
                 facts.push(key);
             }
@@ -160,16 +160,16 @@ fn add_unknown_facts(condition: &Node, facts: &mut Vec<AccessKey>) -> bool {
     }
 }
 
-/// Items, such as groups, by the facts under which they are filed.
+/// Items, such as groups, by the facts by which they are indexed.
 #[derive(Default)]
-pub(super) struct AccessLists {
+pub(super) struct ConditionIndex {
     always: Vec<usize>,
     changed: [[Vec<usize>; 2]; MetadataPart::ALL.len()],
     events: [Vec<usize>; EventKind::ALL.len()],
     fields: Vec<FieldLists>,
 }
 
-/// The items that are filed under facts about one field.
+/// The items that are indexed by facts about one field.
 struct FieldLists {
     path: FieldPath,
     /// The number of keys in all lists.
@@ -181,32 +181,34 @@ struct FieldLists {
     unknown: Vec<usize>,
 }
 
-impl AccessLists {
-    /// Files an item. Returns where it was filed: under [`Access::Always`] if that would take too many paths.
-    pub(super) fn insert(&mut self, access: Access, item: usize) -> Access {
-        let access = if self.has_room_for(&access) { access } else { Access::Always };
-        match &access {
-            Access::Always => self.always.push(item),
-            Access::Keys(keys) => keys.iter().for_each(|key| self.update(key, |list| list.push(item), 1)),
+impl ConditionIndex {
+    /// Adds an item. Returns its keys: [`ConditionKeys::Always`] if that would take too many paths.
+    pub(super) fn insert(&mut self, keys: ConditionKeys, item: usize) -> ConditionKeys {
+        let keys = if self.has_room_for(&keys) { keys } else { ConditionKeys::Always };
+        match &keys {
+            ConditionKeys::Always => self.always.push(item),
+            ConditionKeys::Keys(keys) => {
+                keys.iter().for_each(|key| self.update(key, |list| list.push(item), 1))
+            }
         }
-        access
+        keys
     }
 
-    /// Removes an item that was filed there.
-    pub(super) fn remove(&mut self, access: &Access, item: usize) {
-        match access {
-            Access::Always => remove_from(&mut self.always, item),
-            Access::Keys(keys) => {
+    /// Removes an item with these keys.
+    pub(super) fn remove(&mut self, keys: &ConditionKeys, item: usize) {
+        match keys {
+            ConditionKeys::Always => remove_from(&mut self.always, item),
+            ConditionKeys::Keys(keys) => {
                 keys.iter().for_each(|key| self.update(key, |list| remove_from(list, item), -1));
                 self.fields.retain(|lists| lists.len > 0);
             }
         }
     }
 
-    fn has_room_for(&self, access: &Access) -> bool {
-        let Access::Keys(keys) = access else { return true };
+    fn has_room_for(&self, keys: &ConditionKeys) -> bool {
+        let ConditionKeys::Keys(keys) = keys else { return true };
         let mut new: Vec<&FieldPath> = Vec::new();
-        for path in keys.iter().filter_map(AccessKey::path) {
+        for path in keys.iter().filter_map(FactKey::path) {
             if !new.contains(&path) && !self.fields.iter().any(|lists| lists.path == *path) {
                 new.push(path);
             }
@@ -215,11 +217,11 @@ impl AccessLists {
     }
 
     /// Updates the list of a key, whose length changes by `difference`.
-    fn update(&mut self, key: &AccessKey, update: impl FnOnce(&mut Vec<usize>), difference: isize) {
+    fn update(&mut self, key: &FactKey, update: impl FnOnce(&mut Vec<usize>), difference: isize) {
         match key {
-            AccessKey::Changed(part, value) => update(&mut self.changed[*part as usize][usize::from(*value)]),
-            AccessKey::Event(kind) => update(&mut self.events[*kind as usize]),
-            AccessKey::Equals(path, text) => {
+            FactKey::Changed(part, value) => update(&mut self.changed[*part as usize][usize::from(*value)]),
+            FactKey::Event(kind) => update(&mut self.events[*kind as usize]),
+            FactKey::Equals(path, text) => {
                 let lists = self.field(path, difference);
                 let list = lists.equals.entry(text.clone()).or_default();
                 update(list);
@@ -227,10 +229,10 @@ impl AccessLists {
                     lists.equals.remove(text);
                 }
             }
-            AccessKey::Present(path) => update(&mut self.field(path, difference).present),
-            AccessKey::Missing(path) => update(&mut self.field(path, difference).missing),
-            AccessKey::NoParent(path) => update(&mut self.field(path, difference).no_parent),
-            AccessKey::Unknown(path) => update(&mut self.field(path, difference).unknown),
+            FactKey::Present(path) => update(&mut self.field(path, difference).present),
+            FactKey::Missing(path) => update(&mut self.field(path, difference).missing),
+            FactKey::NoParent(path) => update(&mut self.field(path, difference).no_parent),
+            FactKey::Unknown(path) => update(&mut self.field(path, difference).unknown),
         }
     }
 
@@ -245,7 +247,7 @@ impl AccessLists {
         lists
     }
 
-    /// Calls `visit` with the items that are filed under a fact of the change, and with some of them more than once.
+    /// Calls `visit` with the items that are indexed by a fact of the change, and with some of them more than once.
     pub(super) fn visit(&self, facts: &ChangeFacts<'_>, mut visit: impl FnMut(usize)) {
         self.always.iter().copied().for_each(&mut visit);
         for (part, lists) in MetadataPart::ALL.into_iter().zip(&self.changed) {
@@ -297,8 +299,8 @@ mod tests {
     use super::*;
     use crate::condition::Condition;
 
-    fn access(condition: &Condition) -> Access {
-        Access::of(condition.root())
+    fn keys_of(condition: &Condition) -> ConditionKeys {
+        ConditionKeys::of(condition.root())
     }
 
     fn label(key: &str) -> FieldPath {
@@ -306,32 +308,35 @@ mod tests {
     }
 
     #[test]
-    fn a_conjunction_is_filed_under_its_rarest_operand() {
+    fn a_conjunction_is_indexed_by_its_rarest_operand() {
         let generation = Condition::changed(MetadataPart::Generation);
         let web = Condition::field_equals(label("app"), "web");
-        let expected = access(&web);
-        assert_eq!(access(&Condition::all([generation.clone(), web.clone()])), expected);
+        let expected = keys_of(&web);
+        assert_eq!(keys_of(&Condition::all([generation.clone(), web.clone()])), expected);
         let exists = Condition::field_exists(label("app"));
         assert_eq!(
-            access(&Condition::all([exists, generation.clone(), web])),
+            keys_of(&Condition::all([exists, generation.clone(), web])),
             expected,
             "the operands before it are unknown only if the same field is"
         );
-        let keys = Access::Keys(vec![AccessKey::Changed(MetadataPart::Generation, true)]);
-        assert_eq!(access(&Condition::all([generation, Condition::unknown()])), keys);
+        let keys = ConditionKeys::Keys(vec![FactKey::Changed(MetadataPart::Generation, true)]);
+        assert_eq!(keys_of(&Condition::all([generation, Condition::unknown()])), keys);
     }
 
     #[test]
     fn what_comes_after_an_unknown_operand_is_no_key() {
         let generation = Condition::changed(MetadataPart::Generation);
-        assert_eq!(access(&Condition::all([Condition::unknown(), generation.clone()])), Access::Always);
-        assert_eq!(access(&Condition::any([generation, Condition::unknown()])), Access::Always);
+        assert_eq!(
+            keys_of(&Condition::all([Condition::unknown(), generation.clone()])),
+            ConditionKeys::Always
+        );
+        assert_eq!(keys_of(&Condition::any([generation, Condition::unknown()])), ConditionKeys::Always);
     }
 
     #[test]
-    fn a_condition_that_no_change_meets_is_filed_nowhere() {
-        assert_eq!(access(&Condition::constant(false)), Access::Keys(Vec::new()));
-        assert_eq!(access(&Condition::constant(true)), Access::Always);
+    fn a_condition_that_no_change_meets_is_indexed_nowhere() {
+        assert_eq!(keys_of(&Condition::constant(false)), ConditionKeys::Keys(Vec::new()));
+        assert_eq!(keys_of(&Condition::constant(true)), ConditionKeys::Always);
     }
 
     #[test]
@@ -342,25 +347,25 @@ mod tests {
             Condition::event(EventKind::Added).negated(),
             Condition::constant(true),
         ];
-        let mut lists = AccessLists::default();
-        let filed: Vec<_> =
-            conditions.iter().enumerate().map(|(item, c)| lists.insert(access(c), item)).collect();
+        let mut lists = ConditionIndex::default();
+        let indexed: Vec<_> =
+            conditions.iter().enumerate().map(|(item, c)| lists.insert(keys_of(c), item)).collect();
         assert_eq!(lists.fields.len(), 2);
-        filed.iter().enumerate().for_each(|(item, access)| lists.remove(access, item));
+        indexed.iter().enumerate().for_each(|(item, keys)| lists.remove(keys, item));
         assert!(lists.fields.is_empty() && lists.always.is_empty());
         assert!(lists.events.iter().chain(lists.changed.as_flattened()).all(Vec::is_empty));
     }
 
     #[test]
     fn conditions_on_too_many_fields_are_evaluated_for_every_change() {
-        let mut lists = AccessLists::default();
+        let mut lists = ConditionIndex::default();
         for item in 0..MAX_PATHS {
             let condition = Condition::field_equals(label(&format!("l{item}")), "x");
-            assert_ne!(lists.insert(access(&condition), item), Access::Always);
+            assert_ne!(lists.insert(keys_of(&condition), item), ConditionKeys::Always);
         }
         let further = Condition::field_equals(label("further"), "x");
-        assert_eq!(lists.insert(access(&further), 99), Access::Always);
+        assert_eq!(lists.insert(keys_of(&further), 99), ConditionKeys::Always);
         let known = Condition::field_equals(label("l0"), "y");
-        assert_ne!(lists.insert(access(&known), 100), Access::Always);
+        assert_ne!(lists.insert(keys_of(&known), 100), ConditionKeys::Always);
     }
 }
