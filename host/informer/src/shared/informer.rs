@@ -310,7 +310,7 @@ impl Informer {
             registration
                 .subscriber
                 .push([Change::Updated { old: &stored, new: &stored }], registration.restriction.as_ref());
-            index.set_receives_all(registration.subscriber.id, registration.subscriber.report_merging());
+            index.set_receives_all(registration.subscriber.id, registration.subscriber.record_merging());
         }
     }
 
@@ -332,7 +332,7 @@ impl Informer {
                         registration.subscriber.push(difference.changes(initial), restriction);
                     }
                 }
-                index.set_receives_all(registration.subscriber.id, registration.subscriber.report_merging());
+                index.set_receives_all(registration.subscriber.id, registration.subscriber.record_merging());
             }
         } else {
             difference.changes(initial).for_each(|change| subscribers.push(&change));
@@ -441,7 +441,7 @@ impl Subscribers {
         let subscriber = &registration.subscriber;
         let restriction = registration.restriction.as_ref();
         self.index.insert(subscriber.id, Arc::clone(subscriber), restriction, subscriber.condition());
-        self.index.set_receives_all(subscriber.id, subscriber.report_merging());
+        self.index.set_receives_all(subscriber.id, subscriber.record_merging());
         self.registrations.push(registration);
     }
 
