@@ -245,6 +245,18 @@ fn number_of_objects(count: usize) -> String {
     }
 }
 
+/// Returns the pointer of the first difference between two canonical values, and what is there on either side. `versions` are the resource
+/// versions of either run, which do not count.
+pub(crate) fn first_difference(
+    left: &Value,
+    right: &Value,
+    versions: [&BTreeSet<String>; 2],
+) -> Option<(String, String, String)> {
+    let mut comparison = Comparison { left: versions[0], right: versions[1], found: Vec::new() };
+    comparison.compare(left, right, &mut String::new(), 0);
+    comparison.found.into_iter().next()
+}
+
 /// A comparison of two canonical values.
 struct Comparison<'a> {
     left: &'a BTreeSet<String>,

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::analysis::canonical::{canonical_object, short_text};
-use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
+use crate::analysis::canonical::{canonical_object, first_difference, short_text};
+use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView, metadata};
 use crate::plan::Plan;
 use crate::run::{End, Run};
 use crate::search::Executor;
@@ -148,18 +149,16 @@ fn differences(old: &Run, new: &Run) -> Vec<Found> {
     let (old_view, new_view) = (RunView::new(old, &random), RunView::new(new, &random));
     let mut found: Vec<Found> = Vec::new();
     let (old_writes, new_writes) = (writes(&old_view), writes(&new_view));
+    let versions = [&old_view, &new_view].map(written_versions);
     let ids: BTreeSet<_> = old_writes.keys().chain(new_writes.keys()).collect();
     for id in ids {
         let empty = Vec::new();
         let (left, right) = (old_writes.get(id).unwrap_or(&empty), new_writes.get(id).unwrap_or(&empty));
-        if let Some(index) =
-            (0..left.len().max(right.len())).find(|index| left.get(*index) != right.get(*index))
-        {
-            let text = |writes: &Vec<String>| {
-                writes.get(index).cloned().unwrap_or_else(|| "no further write".to_owned())
-            };
-            found.push((DifferenceKind::Write, id.clone(), text(left), text(right)));
-        }
+        let count = left.len().max(right.len());
+        let first = (0..count).find_map(|index| {
+            write_difference(left.get(index), right.get(index), [&versions[0], &versions[1]])
+        });
+        found.extend(first.map(|(old, new)| (DifferenceKind::Write, id.clone(), old, new)));
     }
     if old.end == End::AtRest && new.end == End::AtRest {
         let ends = [&old_view, &new_view].map(RunView::canonical_end);
@@ -191,18 +190,61 @@ fn end_differences(old: &CanonicalEnd, new: &CanonicalEnd) -> Vec<Found> {
     found.collect()
 }
 
+/// A write of the plugin that had an effect.
+struct Write {
+    /// The verb and the resource.
+    request: String,
+    /// The object after it, in canonical form; `None` if it is gone.
+    after: Option<Value>,
+}
+
+impl Write {
+    fn text(&self) -> String {
+        match &self.after {
+            Some(after) => format!("{}: {}", self.request, short_text(after)),
+            None => self.request.clone(),
+        }
+    }
+}
+
 /// Returns the plugin's writes of each object, in order. Writes without effect do not count.
-fn writes(view: &RunView<'_>) -> BTreeMap<ObjectId, Vec<String>> {
-    let mut writes: BTreeMap<ObjectId, Vec<String>> = BTreeMap::new();
+fn writes(view: &RunView<'_>) -> BTreeMap<ObjectId, Vec<Write>> {
+    let mut writes: BTreeMap<ObjectId, Vec<Write>> = BTreeMap::new();
     for (_, request) in view.effective_writes() {
-        let after = request.after.as_ref().map(|after| short_text(&canonical_object(after, &view.names)));
-        let text = match after {
-            Some(after) => format!("{} {}: {after}", request.verb, request.resource_path()),
-            None => format!("{} {}", request.verb, request.resource_path()),
-        };
-        writes.entry(view.names.canonical_id(&request.object_id())).or_default().push(text);
+        let after = request.after.as_ref().map(|after| canonical_object(after, &view.names));
+        let write = Write { request: format!("{} {}", request.verb, request.resource_path()), after };
+        writes.entry(view.names.canonical_id(&request.object_id())).or_default().push(write);
     }
     writes
+}
+
+/// Returns the resource versions of all objects that were written, which a plugin may copy into other objects.
+fn written_versions(view: &RunView<'_>) -> BTreeSet<String> {
+    let written = view.requests().filter_map(|(_, _, request)| request.after.as_deref());
+    written.filter_map(|after| metadata(after, "resourceVersion").map(str::to_owned)).collect()
+}
+
+/// Returns what either version does, if their writes differ.
+fn write_difference(
+    old: Option<&Write>,
+    new: Option<&Write>,
+    versions: [&BTreeSet<String>; 2],
+) -> Option<(String, String)> {
+    if let (Some(old), Some(new)) = (old, new)
+        && old.request == new.request
+    {
+        match (&old.after, &new.after) {
+            (None, None) => return None,
+            (Some(left), Some(right)) => {
+                let (pointer, left, right) = first_difference(left, right, versions)?;
+                let text = |value: String| format!("{}: {value} at {pointer}", old.request);
+                return Some((text(left), text(right)));
+            }
+            _ => {}
+        }
+    }
+    let text = |write: Option<&Write>| write.map_or_else(|| "no further write".to_owned(), Write::text);
+    Some((text(old), text(new)))
 }
 
 #[cfg(test)]
@@ -229,6 +271,41 @@ mod tests {
             }
             Ok(run.finish())
         }
+    }
+
+    /// A version that creates a Deployment with so many replicas, and then sets three.
+    struct Scaler {
+        replicas: u32,
+    }
+
+    impl Simulator for Scaler {
+        fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+            let deployment = |replicas: u32| {
+                let long =
+                    "a label that is longer than what is shown of a whole object in one line of a report";
+                json!({"metadata": {"labels": {"description": long}}, "spec": {"replicas": replicas}})
+            };
+            let mut run = RunBuilder::new();
+            run.seed(plan.seed);
+            run.start("a/x");
+            run.write("create", "deployments.apps", "a/x", Some(deployment(self.replicas)));
+            run.write("update", "deployments.apps", "a/x", Some(deployment(3)));
+            Ok(run.finish())
+        }
+    }
+
+    #[test]
+    fn a_difference_far_behind_in_an_intermediate_write_is_found() {
+        let executor = |replicas| Executor::new(vec![Scaler { replicas }]);
+        let plans = || (0..2).map(|seed| Plan::new(seed, Vec::new()));
+        let report = compare(&executor(1), &executor(30), plans(), |_| true).expect("a world");
+        let [difference] = report.differences.as_slice() else { panic!("{:?}", report.differences) };
+        assert_eq!(
+            (difference.old.as_str(), difference.new.as_str()),
+            ("create deployments.apps: 1 at /spec/replicas", "create deployments.apps: 30 at /spec/replicas")
+        );
+        let report = compare(&executor(2), &executor(2), plans(), |_| true).expect("a world");
+        assert_eq!(report.equal_runs, 2);
     }
 
     fn report(size: u32, has_more: bool) -> DiffReport {
