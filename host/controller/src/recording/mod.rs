@@ -10,6 +10,7 @@
 mod difference;
 mod format;
 mod metrics;
+mod nesting;
 mod reader;
 mod recorded_host;
 mod recorder;

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::format::{FORMAT, RecordedCall, RecordedReconcile, RecordingHead, SecretMode};
 use super::metrics::RecordingMetrics;
+use super::nesting::has_lost_object;
 use crate::WallClock;
 use crate::guest_host::{ObservedVersion, PluginObserver};
 
@@ -128,6 +129,12 @@ impl FinishedReconcile {
             calls: self.calls.iter().map(RecordedCall::from).collect(),
             result: self.result.to_json(),
         }
+    }
+
+    /// Whether `recorded` lacks an object that a call returned, because it nests too deeply.
+    pub(super) fn lost_objects(&self, recorded: &RecordedReconcile) -> bool {
+        let mut calls = self.calls.iter().zip(&recorded.calls);
+        calls.any(|(call, recorded)| has_lost_object(&call.answer, &recorded.answer))
     }
 }
 

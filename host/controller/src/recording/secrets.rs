@@ -37,11 +37,13 @@ impl SecretHasher {
         if let Some(patch) = call.arguments.get_mut("patch").filter(|_| is_of_secret) {
             self.hash_patch(patch);
         }
-        if let Some(manifest) = call.arguments.get_mut("manifest").filter(|manifest| manifest.is_string()) {
+        match call.arguments.get_mut("manifest") {
             // It is no JSON, so it may be a Secret in another notation or with a mistake.
-            self.hash_value("stringData", manifest);
+            Some(manifest @ Value::String(_)) => self.hash_value("stringData", manifest),
+            // A manifest without a kind is refused, but may be that of a Secret.
+            Some(Value::Object(members)) if !members.contains_key("kind") => self.hash_secret(members),
+            _ => self.hash_objects(&mut call.arguments),
         }
-        self.hash_objects(&mut call.arguments);
         self.hash_objects(&mut call.answer);
     }
 
@@ -76,7 +78,7 @@ impl SecretHasher {
             Value::Array(items) => items.iter_mut().for_each(|item| self.hash_objects(item)),
             Value::Object(members) => {
                 let kind = members.get("kind").and_then(Value::as_str);
-                if kind == Some("Secret") {
+                if kind.is_some_and(names_secrets) || members.contains_key("stringData") {
                     self.hash_secret(members);
                 } else if matches!(kind, Some("TokenRequest" | "TokenReview")) {
                     self.hash_token(members);
@@ -183,7 +185,12 @@ impl SecretHasher {
 
 /// Whether the members name the kind Secret.
 fn is_secret(value: &Value) -> bool {
-    value.get("kind").and_then(Value::as_str) == Some("Secret")
+    value.get("kind").and_then(Value::as_str).is_some_and(names_secrets)
+}
+
+/// Whether a kind is that of Secrets, also with a mistake, because refused calls are recorded, too.
+fn names_secrets(kind: &str) -> bool {
+    kind.eq_ignore_ascii_case("Secret") || kind.eq_ignore_ascii_case("Secrets")
 }
 
 /// Whether the text contains a hash, as it is or as Base64.
@@ -288,6 +295,22 @@ mod tests {
             let text = serde_json::to_string(&call).expect("JSON");
             assert!(!text.contains("super") && !text.contains("c3VwZXI="), "{text}");
         }
+    }
+
+    #[test]
+    fn a_secret_with_a_mistake_in_its_kind_is_replaced_too() {
+        for manifest in [
+            json!({"apiVersion": "v1", "kind": "secret", "stringData": {"password": "super"}}),
+            json!({"apiVersion": "v1", "kind": "Secrets", "data": {"password": "super"}}),
+            json!({"apiVersion": "v1", "stringData": {"password": "super"}}),
+            json!({"apiVersion": "v1", "kind": "Secert", "stringData": {"password": "super"}}),
+        ] {
+            let call = hashed("client.create", json!({"manifest": manifest}), json!("nothing"));
+            assert!(!call.arguments.to_string().contains("super"), "{}", call.arguments);
+        }
+        let patch = json!({"kind": "secrets", "patch": {"data": {"a": "super"}}});
+        let call = hashed("client.patch", patch, json!("nothing"));
+        assert!(!call.arguments.to_string().contains("super"), "{}", call.arguments);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::RecordingOptions;
 use super::format::SecretMode;
+use super::nesting::{MAX_NESTING, nesting};
 use super::reader::MAX_LINE;
 use super::recorder::{FinishedReconcile, RecordedVersion};
 use super::secrets::SecretHasher;
@@ -44,8 +45,8 @@ const MAX_OPEN: usize = 2;
 pub(super) enum WriteOutcome {
     /// It was written, with this many bytes.
     Bytes(u64),
-    /// Its line would be too long.
-    TooLong,
+    /// Its line would be too long, or would nest too deeply to be read.
+    TooLarge,
 }
 
 impl Writer {
@@ -69,8 +70,9 @@ impl Writer {
             recorded.calls.iter_mut().for_each(|call| hasher.hash_call(call));
         }
         let line = json_line(&recorded)?;
-        if line.len() as u64 > MAX_LINE {
-            return Ok(WriteOutcome::TooLong);
+        let is_too_deep = finished.lost_objects(&recorded) || nesting(&line) > MAX_NESTING;
+        if is_too_deep || line.len() as u64 > MAX_LINE {
+            return Ok(WriteOutcome::TooLarge);
         }
         let plugin = match self.plugins.entry(finished.version.plugin.clone()) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -183,6 +185,7 @@ fn remove(path: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use pilothouse_model::Object;
     use pilothouse_plugin::{HostAnswer, HostCall, HostRequest};
     use prometheus_client::registry::Registry;
 
@@ -212,6 +215,25 @@ mod tests {
         let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
         record(&recorder, plugin, name, calls);
         finished.receiver.try_recv().expect("a reconcile")
+    }
+
+    #[test]
+    fn a_reconcile_with_an_object_that_nests_too_deeply_is_left_out_and_the_next_one_can_be_read() {
+        let mut setup = setup(10);
+        for depth in [100, 122, 126, 200, 1_000] {
+            let text = format!(
+                r#"{{"apiVersion":"v1","kind":"A","metadata":{{"name":"a"}},"spec":{}{}}}"#,
+                "[".repeat(depth),
+                "]".repeat(depth)
+            );
+            let object = Object::from_json(text).expect("an object");
+            let request = HostRequest::CacheGet { watch: "w".into(), key: object.key().clone() };
+            let call = HostCall { request, answer: HostAnswer::Object(Some(object)) };
+            let written = setup.writer.write(&finished("p", "deep", vec![call])).expect("written");
+            assert_eq!(matches!(written, WriteOutcome::Bytes(_)), depth == 100, "{depth}: {written:?}");
+        }
+        setup.write("p", "next");
+        assert_eq!(setup.names("p"), [["deep", "next"]], "in files that can be read");
     }
 
     impl Setup {

@@ -101,7 +101,7 @@ impl Output {
                     self.metrics.recorded.inc();
                     self.metrics.bytes.inc_by(bytes);
                 }
-                Ok(WriteOutcome::TooLong) => {
+                Ok(WriteOutcome::TooLarge) => {
                     self.metrics.dropped_by_size.inc();
                 }
                 Err(error) => {
