@@ -196,6 +196,8 @@ impl RecordFile {
         let written = (|| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
             file.write_all(&serde_json::to_vec(record)?)?;
+            // A file that is empty after a loss of power would count as absent.
+            file.sync_all()?;
             fs::rename(&partial, &self.path)
         })();
         if written.is_err() {
