@@ -90,7 +90,9 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         test: flags.test,
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));
-    let result = run_host(host, client, listener, shutdown).await;
+    let result = run_host(host, client, listener, shutdown.clone()).await;
+    // A host that cannot start ends without a signal.
+    shutdown.cancel();
     if let Some(task) = rebuild_task {
         // Waits until the task has terminated its tools and removed its temporary files.
         let _ = task.await;
