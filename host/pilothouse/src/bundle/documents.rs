@@ -199,6 +199,12 @@ pub(super) fn kubeconfig_secrets(kubeconfig: &Value) -> Vec<String> {
     secrets
 }
 
+/// Returns the paths of the files with tokens that a kubeconfig names.
+pub(super) fn kubeconfig_token_files(kubeconfig: &Value) -> Vec<String> {
+    let users = kubeconfig["users"].as_array().into_iter().flatten();
+    users.filter_map(|user| user["user"]["tokenFile"].as_str()).map(str::to_owned).collect()
+}
+
 /// Returns the credentials in the configuration file of docker: all texts of its registries, and the passwords in them that are encoded.
 #[cfg(feature = "registry")]
 pub(super) fn registry_secrets(config: &Value) -> Vec<String> {

@@ -93,11 +93,17 @@ impl Material {
         self.left_out.push(LeftOut { what: what.into(), reason: reason.into() });
     }
 
-    /// Adds the credentials of a kubeconfig, which itself is not part of the bundle.
-    pub(crate) fn add_kubeconfig(&mut self, text: &str) {
+    /// Adds the credentials of a kubeconfig, which itself is not part of the bundle. Returns the paths of the files that have further tokens.
+    pub(crate) fn add_kubeconfig(&mut self, text: &str) -> Vec<String> {
         match documents::parse_yaml(text) {
-            Ok(kubeconfig) => self.secrets.extend(documents::kubeconfig_secrets(&kubeconfig)),
-            Err(_) => self.secrets.extend(documents::values_of_lines(text)),
+            Ok(kubeconfig) => {
+                self.secrets.extend(documents::kubeconfig_secrets(&kubeconfig));
+                documents::kubeconfig_token_files(&kubeconfig)
+            }
+            Err(_) => {
+                self.secrets.extend(documents::values_of_lines(text));
+                Vec::new()
+            }
         }
     }
 

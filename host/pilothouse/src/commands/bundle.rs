@@ -78,12 +78,7 @@ fn write(output: Option<PathBuf>, created: u64, bytes: &[u8], left_out: &[String
     if path == Path::new("-") {
         return std::io::stdout().write_all(bytes).map_err(failed);
     }
-    // The bundle may be for its owner only.
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(&path).and_then(|mut file| file.write_all(bytes)).map_err(failed)?;
+    write_private(&path, bytes).map_err(failed)?;
     output::print_line(format_args!(
         "{} ({} KiB); read it before you publish it: logs and errors are free text",
         path.display(),
@@ -96,6 +91,29 @@ fn write(output: Option<PathBuf>, created: u64, bytes: &[u8], left_out: &[String
         ));
     }
     Ok(())
+}
+
+/// Writes a file that only its owner may read, also in place of one that others may read.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    if is_special {
+        // Such as /dev/stdout.
+        return std::fs::OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    }
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.partial", std::process::id()));
+    let partial = path.with_file_name(name);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&partial)?;
+    let written = file.write_all(bytes).and_then(|()| std::fs::rename(&partial, path));
+    written.inspect_err(|_| {
+        // If this fails, too, the first error says more.
+        let _ = std::fs::remove_file(&partial);
+    })
 }
 
 /// Joins names, of which the first [`MAX_NAMED`] are listed and the others counted.
@@ -122,17 +140,38 @@ fn add_process(material: &mut Material) {
 
 /// Adds the credentials of the cluster as secrets.
 fn add_kubeconfig(flags: &Bundle, material: &mut Material) {
-    let default = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".kube/config"));
-    let path = flags
-        .kubeconfig
-        .clone()
-        .or_else(|| std::env::var_os("KUBECONFIG").map(PathBuf::from))
-        .or_else(default);
-    if let Some(Ok(text)) = path.map(|path| read_text(&path)) {
-        material.add_kubeconfig(&text);
+    for path in kubeconfigs(flags) {
+        let text = match read_text(&path) {
+            Ok(text) => text,
+            Err(_) if !path.exists() => continue,
+            Err(problem) => {
+                material.leave_out("the credentials of a kubeconfig from what is redacted", problem);
+                continue;
+            }
+        };
+        for file in material.add_kubeconfig(&text) {
+            // As kubectl reads it: from the folder of the kubeconfig.
+            let file = path.parent().unwrap_or(Path::new("")).join(file);
+            material.secrets.extend(read_text(&file));
+        }
     }
-    if let Ok(token) = read_text(Path::new(POD_TOKEN)) {
-        material.secrets.push(token);
+    let token_file = std::env::var_os("PILOTHOUSE_TOKEN_FILE").map(PathBuf::from);
+    for file in token_file.into_iter().chain([PathBuf::from(POD_TOKEN)]) {
+        material.secrets.extend(read_text(&file));
+    }
+}
+
+/// Returns the kubeconfig files that a client would read. `KUBECONFIG` is a list.
+fn kubeconfigs(flags: &Bundle) -> Vec<PathBuf> {
+    match (&flags.kubeconfig, std::env::var_os("KUBECONFIG")) {
+        (Some(path), _) => vec![path.clone()],
+        (None, Some(list)) => {
+            std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect()
+        }
+        (None, None) => {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            home.map(|home| home.join(".kube/config")).into_iter().collect()
+        }
     }
 }
 
@@ -374,6 +413,21 @@ mod tests {
         ]});
         assert_eq!(running_plugins(&status), BTreeSet::from(["a".to_owned()]));
         assert_eq!(running_plugins(&Value::Null), BTreeSet::new());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_bundle_that_replaces_a_file_is_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("bundle.tar.gz");
+        std::fs::write(&path, "older and longer").expect("written");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).expect("changed");
+        write_private(&path, b"new").expect("written");
+        assert_eq!(std::fs::read(&path).expect("a file"), b"new");
+        assert_eq!(path.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+        assert!(write_private(&folder.path().join("absent/bundle.tar.gz"), b"x").is_err());
     }
 
     #[test]

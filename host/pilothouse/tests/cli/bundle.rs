@@ -39,11 +39,18 @@ fn without_a_host_the_bundle_has_the_files_and_says_what_is_missing() {
     let plugins = folder.path().join("plugins");
     fs::create_dir(&plugins).expect("created");
     write_plugin(&plugins, &json!({}), &json!({"workers": 2}));
-    fs::write(plugins.join("other.yaml"), "config: {password: canary-1}\n").expect("written");
+    let sidecar = "config: {password: canary-1}\ngrants: {http: [canary-4.example.com]}\n";
+    fs::write(plugins.join("other.yaml"), sidecar).expect("written");
+    // A file of the second kubeconfig has what the sidecar has, too.
+    fs::write(folder.path().join("second"), "users: [{name: a, user: {tokenFile: token}}]\n")
+        .expect("written");
+    fs::write(folder.path().join("token"), "canary-4.example.com").expect("written");
+    let kubeconfigs = std::env::join_paths([folder.path().join("first"), folder.path().join("second")]);
     fs::write(folder.path().join("config.yaml"), "grants: explicit\n# canary-2\n").expect("written");
     let output = pilothouse(folder.path())
         .args(["bundle", "-o", "b.tar.gz", "--config", "config.yaml", "--server", "http://127.0.0.1:1"])
         .env("DB_PASSWORD", "canary-3")
+        .env("KUBECONFIG", kubeconfigs.expect("no colon"))
         .output()
         .expect("it runs");
     assert!(output.status.success(), "{output:?}");

@@ -279,7 +279,7 @@ async fn rbac_and_size_include_the_plugins_of_the_configuration_that_the_policy_
     );
     let (code, sizes, errors) = run("size", &format!("[{good}]"));
     assert_eq!(code, Some(0), "{errors}");
-    assert!(sizes.contains("good"), "{sizes}");
+    assert!(sizes.contains("configmaps"), "the objects that it watches are counted: {sizes}");
 
     let bad = format!("{{name: bad, image: '{registry}/team/bad:1'}}");
     let (code, _, errors) = run("rbac", &format!("[{good}, {bad}]"));
