@@ -106,7 +106,8 @@ impl PluginTask {
             recent_errors: RecentErrors::new(self.plugin.environment.clock),
         });
         let was_included = |key: &ObjectKey| before.as_ref().is_some_and(|before| before.share.includes(key));
-        self.requeue_moved(&stable, |key| share.includes(key) || was_included(key));
+        let is_moved = |key: &ObjectKey| share.includes(key) || was_included(key);
+        self.requeue_moved(&stable, Some(&version), is_moved);
         {
             // Locked, so that an operator's pause or resume reaches the canary.
             let paused = self.plugin.paused.lock();
@@ -166,7 +167,7 @@ impl PluginTask {
         let Some(share) = share else {
             task.finish(&self.plugin);
             handover::hand_over(&[&*stable, &*before.version], &stable, &self.plugin);
-            self.requeue_moved(&stable, |key| before.share.includes(key));
+            self.requeue_moved(&stable, None, |key| before.share.includes(key));
             self.clear_canary();
             self.plugin.set_limits(&stable.plugin_limits);
             exclusive.set_canary(None);
@@ -189,7 +190,8 @@ impl PluginTask {
         });
         task.canary = Arc::clone(&canary);
         self.running_status.set_canary(Some(&canary));
-        self.requeue_moved(&stable, |key| before.share.includes(key) != share.includes(key));
+        let is_moved = |key: &ObjectKey| before.share.includes(key) != share.includes(key);
+        self.requeue_moved(&stable, Some(&before.version), is_moved);
         exclusive.set_canary(Some(canary));
         self.plugin.log.state(LogLevel::Info, format_args!("the canary reconciles the keys of {share} now"));
         self.plugin.rollout.set_share(share);
@@ -202,12 +204,21 @@ impl PluginTask {
         self.running_status.set_canary(None);
     }
 
-    /// Queues the objects of the stable version's targets whose keys get another version, and makes their retries due.
-    fn requeue_moved(&self, stable: &Version, is_moved: impl Fn(&ObjectKey) -> bool) {
+    /// Queues the keys that get another version, and makes their retries due: those of the targets' objects, and those that objects of other
+    /// watches of the versions name. The target watches of both versions are the same, their other watches need not be.
+    fn requeue_moved(
+        &self,
+        stable: &Version,
+        canary: Option<&Version>,
+        is_moved: impl Fn(&ObjectKey) -> bool,
+    ) {
         // A key may wait for a retry that the other version is responsible for.
         self.plugin.queue.reset_retries();
         if self.options.requeue_all {
-            dispatch::requeue(stable, &self.plugin, Reason::Startup, is_moved);
+            dispatch::requeue(stable, &self.plugin, Reason::Startup, &is_moved);
+            for version in std::iter::once(stable).chain(canary) {
+                dispatch::requeue_named(version, &self.plugin, &is_moved);
+            }
         }
     }
 

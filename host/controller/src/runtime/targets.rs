@@ -161,6 +161,11 @@ impl Targets {
         }
     }
 
+    /// Whether the keys are named by the object, so that they need not be in the cache of the target watch.
+    pub(crate) fn are_named(&self) -> bool {
+        matches!(self, Self::Owners { .. } | Self::Label { .. } | Self::Field { .. })
+    }
+
     /// Whether one change may queue many keys.
     pub(crate) fn may_name_many(&self) -> bool {
         !matches!(self, Self::Itself | Self::Label { .. })

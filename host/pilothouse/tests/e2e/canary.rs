@@ -187,6 +187,28 @@ async fn a_canary_that_works_is_promoted_at_the_end_of_its_probation() {
     assert_eq!((rollout.get("canary"), rollout.get("probation")), (None, None), "{plugin:#}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_reconciles_keys_that_only_its_own_watches_name() {
+    let host = Host::start().await;
+    host.write_sidecar("plugin", "rollout: {canary: {percent: 100}}\n");
+    host.install_plugin("plugin", &wat("done"));
+    host.wait_for_generation("plugin", 1).await;
+    let namespace = &host.server.namespace;
+    let secret = json!({"metadata": {"name": "source", "labels": {"map": "named"}}});
+    host.server.post(&format!("/api/v1/namespaces/{namespace}/secrets"), &secret).await;
+    let secrets = r#"\"trigger\":\"self\"},{\"name\":\"secrets\",\"apiVersion\":\"v1\",\"kind\":\"Secret\",\"trigger\":{\"label\":{\"key\":\"map\",\"watch\":\"configmaps\"}}}]"#;
+    // With the length of the descriptor, 284 bytes.
+    let replacements = [(r#"\"trigger\":\"self\"}]"#, secrets), (r"\b0\00\00\00", r"\1c\01\00\00")];
+    let second = wat_with("done", &replacements);
+    host.install_plugin("plugin", &second);
+    wait_for_canary(&host, Some(&digest(&second))).await;
+    let key = format!("{namespace}/named");
+    host.wait("a reconcile of the key without an object", || async {
+        outcomes(&explained(&host, &key).await).contains(&"done".to_owned()).then_some(())
+    })
+    .await;
+}
+
 /// Scripts in many namespaces that count their reconciles: each reads its record, writes the next number, and fails unless it reads
 /// that afterwards. If two versions reconciled a script at once, numbers would be missing.
 struct CountedScripts<'a> {

@@ -13,6 +13,9 @@ use crate::runtime::predicate::PredicateError;
 use crate::runtime::queue::{Item, QueueEvent};
 use crate::runtime::targets::{TargetKeys, Targets, TriggeredKeys};
 
+/// The number of cached objects that are read at a time.
+const PAGE: usize = 512;
+
 /// Queues all keys that a change of an object triggers, which the plugin's task received at `received`.
 pub(in crate::runtime) fn queue(
     version: &Version,
@@ -186,6 +189,39 @@ pub(in crate::runtime) fn requeue(
     for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
         for key in view.cache.keys().filter(&is_chosen) {
             plugin.queue.add(Item { watch: Arc::clone(watch), key }, reason, Priority::Low);
+        }
+    }
+}
+
+/// Queues those keys that cached objects of other watches name and that are chosen. A key may have no object in the target watch's cache, so
+/// [`requeue`] does not find it.
+pub(in crate::runtime) fn requeue_named(
+    version: &Version,
+    plugin: &PluginServices,
+    is_chosen: impl Fn(&ObjectKey) -> bool,
+) {
+    let received = Instant::now();
+    for route in &version.routes {
+        let Some(trigger) = route.trigger.as_ref().filter(|trigger| trigger.targets.are_named()) else {
+            continue;
+        };
+        let target = CachedTarget { version, watch: &trigger.target_watch };
+        let cache = route.subscribed.subscription.store();
+        let mut after = None;
+        loop {
+            // In pages, because a compressed cache unpacks what it returns.
+            let page = cache.page(None, after.as_ref(), PAGE);
+            let Some(last) = page.last() else { break };
+            after = Some(last.key().clone());
+            for object in page {
+                let notification = Notification::Added { object, initial: true };
+                let mut keys = trigger.targets.keys_for(&notification);
+                while keys.has_more() {
+                    for key in keys.next_part(&target).into_iter().filter(&is_chosen) {
+                        queue_key(version, route, &notification, key, received, plugin);
+                    }
+                }
+            }
         }
     }
 }

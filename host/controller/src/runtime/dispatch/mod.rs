@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::guest_host::PluginServices;
 use crate::load::version::{Version, WatchRoute};
 use batch::{Remaining, queue_all};
-pub(super) use keys::{queue, requeue};
+pub(super) use keys::{queue, requeue, requeue_named};
 
 type NextBatch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
 

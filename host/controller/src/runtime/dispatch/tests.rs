@@ -2,6 +2,7 @@ use std::cell::RefCell;
 
 use futures::FutureExt;
 use pilothouse_model::Object;
+use pilothouse_plugin::Reason;
 
 use super::*;
 use crate::cache::views::model_tests::model_server::{ModelServer, TestWatch};
@@ -133,4 +134,26 @@ async fn a_predicate_over_its_cost_limit_is_suspended_and_admits_every_change() 
     assert_eq!(changes(100), 6, "once, to see whether it still costs too much");
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(changes(1), 6, "the suspension doubles");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requeue_named_queues_the_chosen_keys_without_an_object() {
+    let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+        Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+    });
+    let plugin = PluginServices::for_test("named", kube::Client::new(service, "n"));
+    let (mut server, mut watched) = (ModelServer::new(true), TestWatch::open("").await);
+    // Their labels are "red", "blue" and none.
+    (0..3).for_each(|number| drop(server.put(number, number, 0)));
+    watched.deliver(&server, 3).await;
+    let mut version = version(&plugin, "maps", &watched).await;
+    let _dispatched = version.routes[0].subscribed.take_all();
+    requeue_named(&version, &plugin, |_| true);
+    assert_eq!(plugin.queue.snapshot().depth, 0, "the objects themselves are not named");
+    let trigger = version.routes[0].trigger.as_mut().expect("a trigger");
+    trigger.targets = Targets::Label { key: "team".to_owned(), namespaced: true };
+    requeue_named(&version, &plugin, |key| key.name() != "blue");
+    let (held, reasons) = plugin.queue.get().now_or_never().flatten().expect("a key");
+    assert_eq!((held.key().key.as_str(), &reasons[..]), ("n/red", &[Reason::Startup][..]));
+    assert_eq!(plugin.queue.snapshot().depth, 0);
 }
