@@ -129,6 +129,27 @@ pub struct VersionSituation {
     pub version: String,
     /// Whether it is the canary.
     pub canary: bool,
+    /// Why it backs off; absent if it does not. The plugin's state is that of the version beside the canary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backing_off: Option<String>,
+    /// What is missing, so that this version does no work; absent if nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingPrerequisite>,
+}
+
+impl Situation {
+    /// Returns what is missing for the version that reconciles the key.
+    pub(crate) fn missing(&self) -> Option<&MissingPrerequisite> {
+        let of_plugin = self.plugin.missing.as_ref();
+        match &self.version {
+            // Both versions have the same target watches, but each has permissions of its own.
+            Some(version) => {
+                let shared = of_plugin.filter(|missing| missing.kind != PrerequisiteKind::Grant);
+                shared.or(version.missing.as_ref())
+            }
+            None => of_plugin,
+        }
+    }
 }
 
 /// An object in the cache.

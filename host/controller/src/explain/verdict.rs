@@ -140,7 +140,7 @@ fn other_namespace(situation: &Situation) -> Option<Verdict> {
 }
 
 fn missing(situation: &Situation) -> Option<Verdict> {
-    let missing = situation.plugin.missing.as_ref()?;
+    let missing = situation.missing()?;
     Some((cause_of(missing.kind), missing.text.clone()))
 }
 
@@ -181,14 +181,19 @@ fn pending(situation: &Situation, queue: &QueueSituation) -> Verdict {
     (Cause::RetryPending, format!("{attempts} failed; the next one starts in {due}{error}"))
 }
 
-/// The cause of a plugin that starts no work, although nothing is missing.
+/// The cause of a version that starts no work, although nothing is missing.
 fn stopped_work(situation: &Situation) -> Option<Verdict> {
     let plugin = &situation.plugin;
     if plugin.paused {
         let text = "an operator has paused the plugin; `pilothouse resume` continues it".to_owned();
         return Some((Cause::Paused, text));
     }
-    (plugin.state == PluginState::BackingOff).then(|| (Cause::BackingOff, plugin.error.clone()))
+    let problem = match &situation.version {
+        // Beside a canary, each version has faults of its own.
+        Some(version) => version.backing_off.clone(),
+        None => (plugin.state == PluginState::BackingOff).then(|| plugin.error.clone()),
+    };
+    problem.map(|problem| (Cause::BackingOff, problem))
 }
 
 fn watch_stale(situation: &Situation) -> Option<Verdict> {

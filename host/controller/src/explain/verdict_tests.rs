@@ -110,6 +110,49 @@ fn every_cause_has_its_code() {
     }
 }
 
+/// One of two versions, which works.
+fn one_of_two_versions(canary: bool) -> VersionSituation {
+    VersionSituation {
+        digest: "d".to_owned(),
+        version: "1".to_owned(),
+        canary,
+        backing_off: None,
+        missing: None,
+    }
+}
+
+#[test]
+fn beside_a_canary_the_version_that_reconciles_the_key_decides() {
+    let missing = |kind, text: &str| Some(MissingPrerequisite { kind, text: text.to_owned() });
+    for canary in [false, true] {
+        let backs_off = |now: &mut Situation| {
+            let backing_off = Some("trapped".to_owned());
+            now.version = Some(VersionSituation { backing_off, ..one_of_two_versions(canary) });
+            // A blocked key comes back after a delay.
+            now.queue = Some(queue(KeyStateName::Delayed, 0));
+        };
+        check(backs_off, &[], Cause::BackingOff, "trapped");
+        let lacks_grant = |now: &mut Situation| {
+            let missing = missing(PrerequisiteKind::Grant, "that is missing");
+            now.version = Some(VersionSituation { missing, ..one_of_two_versions(canary) });
+            now.queue = Some(queue(KeyStateName::Delayed, 0));
+        };
+        check(lacks_grant, &[], Cause::NotGranted, "that is missing");
+    }
+    // The other version does not work.
+    let works = |now: &mut Situation| {
+        (now.plugin.state, now.plugin.error) = (PluginState::BackingOff, "trapped".to_owned());
+        now.plugin.missing = missing(PrerequisiteKind::Grant, "that is missing");
+        now.version = Some(one_of_two_versions(true));
+    };
+    check(works, &[], Cause::AllWell, "");
+    let has_no_crd = |now: &mut Situation| {
+        now.plugin.missing = missing(PrerequisiteKind::Crd, "no CRD");
+        now.version = Some(one_of_two_versions(true));
+    };
+    check(has_no_crd, &[], Cause::CrdMissing, "no CRD");
+}
+
 fn plugin_causes() {
     check(stopped(PluginState::Failed, None), &[], Cause::PluginNotRunning, "state is failed: because");
     check(stopped(PluginState::BackingOff, None), &[], Cause::BackingOff, "because");

@@ -119,6 +119,12 @@ impl PluginStatusSource {
             digest: version.digest.clone(),
             version: version.descriptor.version.clone(),
             canary: is_canary,
+            backing_off: version.health.backing_off().map(|backing_off| backing_off.to_string()),
+            missing: version
+                .views
+                .access
+                .reason()
+                .map(|text| MissingPrerequisite { kind: PrerequisiteKind::Grant, text }),
         });
         facts.watch = item.watch.to_string();
         let now = &mut facts.now;
@@ -135,7 +141,7 @@ impl PluginStatusSource {
         let Some(object) = view.object(&item.key) else {
             // What is pending has a cause of its own, and a broken watch says nothing of the object.
             let is_open = now.queue.is_none()
-                && now.plugin.missing.is_none()
+                && now.missing().is_none()
                 && now.watch.as_ref().is_some_and(|watch| watch.covers_namespace && watch.error.is_none());
             facts.lookup = is_open.then(|| ObjectLookup {
                 resource: view.resource.clone(),

@@ -209,6 +209,26 @@ async fn a_canary_reconciles_keys_that_only_its_own_watches_name() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_names_the_backoff_of_the_canary_that_reconciles_the_key() {
+    let host = Host::start().await;
+    // Without a probation, the canary is not taken back.
+    host.write_sidecar("plugin", "rollout: {canary: {percent: 100}}\n");
+    host.install_plugin("plugin", &wat("done"));
+    host.wait_for_generation("plugin", 1).await;
+    let second = wat("trap");
+    host.install_plugin("plugin", &second);
+    wait_for_canary(&host, Some(&digest(&second))).await;
+    host.server.create_script("one", "").await;
+    let key = format!("{}/one", host.server.namespace);
+    host.wait("the backoff of the canary as the cause", || async {
+        let explanation = explained(&host, &key).await;
+        (explanation["code"] == "BackingOff").then_some(())
+    })
+    .await;
+    assert_eq!(host.plugin("plugin").await["state"], "running", "the version beside it works");
+}
+
 /// Scripts in many namespaces that count their reconciles: each reads its record, writes the next number, and fails unless it reads
 /// that afterwards. If two versions reconciled a script at once, numbers would be missing.
 struct CountedScripts<'a> {
