@@ -263,6 +263,8 @@ fn a_promotion_that_cannot_be_loaded_leaves_the_canary() {
     assert!(plugin.state.has_canary());
     plugin.load();
     assert_eq!(plugin.running(), ("1", Some("2")));
+    plugin.work((10, 0), (10, 0));
+    assert_eq!(plugin.check(PERIOD, false), Some(Decision::Pass), "it is still in probation");
 }
 
 #[test]

@@ -216,9 +216,10 @@ impl RolloutState {
         self.supersede_canary();
     }
 
-    /// Gives the decision up, because the version cannot be loaded. The running version stays, and is not checked again.
+    /// Gives the decision up, because the version cannot be loaded. The running version stays. It stays in probation if an operator made the
+    /// decision. One of the host would be made again and again, so the version is not checked any more.
     pub(super) fn give_up(&mut self) {
-        if self.request.take().is_some() {
+        if self.request.take().is_some_and(|request| request.is_automatic) {
             self.probation = None;
             if let Some(canary) = &mut self.canary {
                 canary.probation = None;

@@ -244,9 +244,33 @@ fn a_choice_is_dropped_if_the_file_changes_or_the_version_cannot_be_loaded() {
     assert_eq!(plugin.running(), "3");
     plugin.state.request(version("1"));
     plugin.state.give_up();
-    assert_eq!(plugin.check(Duration::ZERO, true), None, "it is not tried again and again");
     plugin.load();
     assert_eq!(plugin.running(), "3");
+}
+
+#[test]
+fn a_choice_of_an_operator_that_cannot_be_loaded_does_not_end_the_probation() {
+    let mut plugin = Plugin::new();
+    plugin.install("1");
+    plugin.install("2");
+    plugin.state.request(version("1"));
+    plugin.state.give_up();
+    assert_eq!(plugin.check(Duration::ZERO, false), Some(Decision::Wait));
+    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    plugin.load();
+    assert_eq!(plugin.running(), "1");
+}
+
+#[test]
+fn a_version_is_not_taken_back_again_if_the_one_before_cannot_be_loaded() {
+    let mut plugin = Plugin::new();
+    plugin.install("1");
+    plugin.install("2");
+    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    plugin.state.give_up();
+    assert_eq!(plugin.check(Duration::ZERO, true), None, "it is not tried again and again");
+    plugin.load();
+    assert_eq!(plugin.running(), "2");
 }
 
 #[test]
