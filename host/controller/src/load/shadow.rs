@@ -13,7 +13,7 @@ use crate::config::sidecar::Sidecar;
 use crate::directory::{PluginFiles, plugin_file};
 use crate::guest_host::GuestHost;
 use crate::load::version::Role;
-use crate::shadow::{self, NewVersion, ShadowObserver};
+use crate::shadow::{self, NewVersion, ShadowObserver, WatchNames};
 
 /// Starts the shadow of a version that reconciles with this host, if an operator wants one. A shadow that cannot run does not keep the
 /// version from running: the status and the log have the reason.
@@ -114,7 +114,8 @@ async fn load(
     let new = Descriptor::parse(&text).map_err(|error| error.to_string())?;
     check_exports(&new, &code).map_err(|error| error.to_string())?;
     check(descriptor, &new)?;
-    Ok((new.version, NewVersion { code, limits: limits.clone() }))
+    let watches = Arc::new(WatchNames::of(&new));
+    Ok((new.version, NewVersion { code, limits: limits.clone(), watches }))
 }
 
 /// Errors if the shadow cannot read from the caches of the running version, or cannot get its requests.

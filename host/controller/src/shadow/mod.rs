@@ -15,4 +15,5 @@ mod task;
 
 pub(crate) use report::ShadowReport;
 pub use report::{ShadowDifference, ShadowStatus};
+pub(crate) use shadow_host::WatchNames;
 pub(crate) use task::{NewVersion, ShadowObserver, start};

@@ -13,9 +13,45 @@ use pilothouse_plugin::{
 };
 
 use super::script::{ReadAnswer, ShadowScript};
+use crate::config::descriptor::{Descriptor, Trigger, Watch};
 
 /// The error that the guest gets once the comparison is over.
 const ENDED: &str = "the comparison with the running version is over";
+
+/// The names of the watches that a shadow declares.
+pub(crate) struct WatchNames {
+    all: Vec<String>,
+    /// Those whose keys can be queued.
+    targets: Vec<String>,
+}
+
+impl WatchNames {
+    pub(crate) fn of(descriptor: &Descriptor) -> Self {
+        let name = |watch: &Watch| watch.name.clone();
+        let is_target = |watch: &&Watch| watch.trigger == Some(Trigger::Itself);
+        Self {
+            all: descriptor.watches.iter().map(name).collect(),
+            targets: descriptor.watches.iter().filter(is_target).map(name).collect(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_test(target: &str, other: &str) -> Self {
+        Self { all: vec![target.to_owned(), other.to_owned()], targets: vec![target.to_owned()] }
+    }
+
+    /// Errors if the keys of the watch cannot be queued, as the host of a running version does.
+    fn check_target(&self, watch: &str) -> Result<(), Misuse> {
+        if self.targets.iter().any(|target| target == watch) {
+            return Ok(());
+        }
+        let watch = watch.to_owned();
+        Err(match self.all.contains(&watch) {
+            true => Misuse::NotATarget { watch, targets: self.targets.clone() },
+            false => Misuse::UnknownWatch { watch, declared: self.all.clone() },
+        })
+    }
+}
 
 /// The host of one reconcile of a shadow.
 pub(super) struct ShadowHost {
@@ -24,14 +60,15 @@ pub(super) struct ShadowHost {
     /// What the shadow's guest makes the host keep. Not the account of the running version: if that were full because of the shadow, the
     /// running version's calls would fail.
     memory: HostMemory,
+    watches: Arc<WatchNames>,
     /// `None` until the reconcile begins: the start code of a new instance must not use up the answers.
     script: Mutex<Option<ShadowScript>>,
 }
 
 impl ShadowHost {
-    pub(super) fn new(running: Arc<dyn Host>) -> Self {
+    pub(super) fn new(running: Arc<dyn Host>, watches: Arc<WatchNames>) -> Self {
         let memory = HostMemory::new(running.host_memory().limit());
-        Self { running, memory, script: Mutex::new(None) }
+        Self { running, memory, watches, script: Mutex::new(None) }
     }
 
     /// Follows this script from now on.
@@ -76,9 +113,17 @@ impl ShadowHost {
         }
     }
 
-    /// Ends the comparison if a request has failed for a reason that the running version did not meet.
-    fn skip_if_unavailable<T>(&self, result: &Result<T, ApiError>) {
-        if matches!(result, Err(ApiError::Unavailable(_) | ApiError::TooManyRequests { .. })) {
+    /// Ends the comparison if a request has failed for a reason that the running version did not meet. A refused request may be granted once
+    /// the new version runs, because the grants are those that the running version declares.
+    fn skip_if_not_comparable<T>(&self, result: &Result<T, ApiError>) {
+        let is_skipped = matches!(
+            result,
+            Err(ApiError::Unavailable(_)
+                | ApiError::TooManyRequests { .. }
+                | ApiError::Forbidden(_)
+                | ApiError::Denied(_))
+        );
+        if is_skipped {
             self.skip();
         }
     }
@@ -241,7 +286,7 @@ impl Host for ShadowHost {
             Some(result) => result,
             None => {
                 let result = self.running.client_get(call, target, key, subresource).await;
-                self.skip_if_unavailable(&result);
+                self.skip_if_not_comparable(&result);
                 result
             }
         }
@@ -262,7 +307,7 @@ impl Host for ShadowHost {
             Some(result) => result,
             None => {
                 let result = self.running.client_list(call, target, options).await;
-                self.skip_if_unavailable(&result);
+                self.skip_if_not_comparable(&result);
                 result
             }
         }
@@ -316,12 +361,12 @@ impl Host for ShadowHost {
         self.write(&HostRequest::ClientDelete { target, key, options }).map(drop)
     }
 
-    fn queue_add(&self, _: &Call, _: &str, _: ObjectKey) -> Result<(), Misuse> {
-        Ok(())
+    fn queue_add(&self, _: &Call, watch: &str, _: ObjectKey) -> Result<(), Misuse> {
+        self.watches.check_target(watch)
     }
 
-    fn queue_add_after(&self, _: &Call, _: &str, _: ObjectKey, _: Duration) -> Result<(), Misuse> {
-        Ok(())
+    fn queue_add_after(&self, _: &Call, watch: &str, _: ObjectKey, _: Duration) -> Result<(), Misuse> {
+        self.watches.check_target(watch)
     }
 
     fn publish_event(&self, _: &Call, _: PluginEvent<'_>) {}
@@ -359,7 +404,7 @@ impl Host for ShadowHost {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_plugin::{GuestResult, HostCall, HostMemoryKind, Outcome, StubHost};
+    use pilothouse_plugin::{GuestResult, HostCall, HostMemoryKind, Outcome, Rule, StubHost};
 
     use super::super::script::Comparison;
     use super::*;
@@ -367,12 +412,16 @@ mod tests {
 
     const MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"}}"#;
 
+    fn watches() -> Arc<WatchNames> {
+        Arc::new(WatchNames::for_test("maps", "secrets"))
+    }
+
     /// Returns a host whose running version has created [`MAP`].
     fn host() -> ShadowHost {
         let request = HostRequest::ClientCreate { manifest: MAP.to_owned(), subresource: String::new() };
         let object = Object::from_json(MAP).expect("an object");
         let create = HostCall { request, answer: HostAnswer::Object(Some(object)) };
-        let host = ShadowHost::new(Arc::new(StubHost::new("{}")));
+        let host = ShadowHost::new(Arc::new(StubHost::new("{}")), watches());
         host.begin(ShadowScript::new(vec![create]));
         host
     }
@@ -413,12 +462,43 @@ mod tests {
         assert_eq!(comparison(&host), Comparison::Skipped);
     }
 
+    #[test]
+    fn a_read_that_the_grants_of_the_running_version_refuse_is_no_difference() {
+        for error in [ApiError::Forbidden("no role".to_owned()), ApiError::Denied(Rule::default())] {
+            let host = host();
+            host.skip_if_not_comparable::<()>(&Err(error));
+            assert_eq!(comparison(&host), Comparison::Skipped);
+        }
+        let host = host();
+        host.skip_if_not_comparable::<()>(&Err(ApiError::NotFound("a".to_owned())));
+        assert!(matches!(comparison(&host), Comparison::Differs(_)), "the shadow has created nothing");
+    }
+
+    #[test]
+    fn a_shadow_can_queue_only_keys_of_its_target_watches() {
+        let (host, call) = (host(), Call::Describe);
+        let results = |watch: &str| {
+            let key = ObjectKey::new("n", "a");
+            [
+                host.queue_add(&call, watch, key.clone()),
+                host.queue_add_after(&call, watch, key, Duration::ZERO),
+            ]
+        };
+        assert_eq!(results("maps"), [Ok(()), Ok(())]);
+        for result in results("secrets") {
+            assert!(matches!(result, Err(Misuse::NotATarget { .. })), "{result:?}");
+        }
+        for result in results("pods") {
+            assert!(matches!(result, Err(Misuse::UnknownWatch { .. })), "{result:?}");
+        }
+    }
+
     #[tokio::test]
     async fn a_shadow_does_not_use_up_the_memory_of_the_running_version() {
         let server = pilothouse_apiserver::ApiServer::builder().build();
         let services = PluginServices::for_test("p", kube::Client::new(server.service(), "default"));
         let account = services.host_memory.clone();
-        let host = ShadowHost::new(Arc::new(GuestHost::for_describe(services, "{}".into())));
+        let host = ShadowHost::new(Arc::new(GuestHost::for_describe(services, "{}".into())), watches());
         let limit = account.limit();
         let (used, shadow) = (account.used(), host.host_memory());
         assert!(shadow.try_charge(HostMemoryKind::Handles, limit + 1).is_err(), "it has the same limit");

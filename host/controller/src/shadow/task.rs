@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::ShadowReport;
 use super::script::{Comparison, ShadowScript};
-use super::shadow_host::ShadowHost;
+use super::shadow_host::{ShadowHost, WatchNames};
 use crate::runtime::queue::Item;
 
 /// The maximum number of reconciles that wait for the shadow.
@@ -29,6 +29,7 @@ const MAX_WAITING_BYTES: usize = 32 << 20;
 pub(crate) struct NewVersion {
     pub(crate) code: CompiledPlugin,
     pub(crate) limits: InstanceLimits,
+    pub(crate) watches: Arc<WatchNames>,
 }
 
 /// Observes the reconciles of the running version, to repeat them.
@@ -180,7 +181,7 @@ async fn repeat(
     reconcile: RunReconcile,
 ) -> Result<Comparison, String> {
     let RunReconcile { request, calls, result, _bytes } = reconcile;
-    let host = Arc::new(ShadowHost::new(running));
+    let host = Arc::new(ShadowHost::new(running, Arc::clone(&shadow.watches)));
     let created = shadow.code.instantiate(Arc::<ShadowHost>::clone(&host), &shadow.limits).await;
     let mut instance = created.map_err(|fault| format!("the shadow cannot be instantiated: {fault}"))?;
     host.begin(ShadowScript::new(calls));
@@ -213,7 +214,8 @@ mod tests {
         let path = format!("{}/../plugin/tests/guests/{guest}", env!("CARGO_MANIFEST_DIR"));
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let code = engine.load(wat::parse_file(path).expect("a guest")).await.expect("a plugin");
-        NewVersion { code, limits: InstanceLimits::default() }
+        let watches = Arc::new(WatchNames::for_test("configmaps", "secrets"));
+        NewVersion { code, limits: InstanceLimits::default(), watches }
     }
 
     fn request() -> Arc<Request> {
