@@ -23,6 +23,12 @@ pub enum ReadError {
         /// The line's number, from 1.
         line: u64,
     },
+    /// The head is missing or has no end: the host ended while it wrote the file.
+    #[error(
+        "line 1 is not in the format {}: there is no complete line; give a file that `pilothouse run --record` has written",
+        FORMAT
+    )]
+    NoHead,
     /// A line is not in the format.
     #[error(
         "line {line} is not in the format {}: {problem}; give a file that `pilothouse run --record` has written",
@@ -64,7 +70,7 @@ impl<R: BufRead> RecordingReader<R> {
     /// Returns an error if the text is not a recording.
     pub fn new(mut lines: R) -> Result<Self, ReadError> {
         let wrong = |problem: String| ReadError::Format { line: 1, problem };
-        let text = read_line(&mut lines, 1)?.ok_or_else(|| wrong("there is no complete line".to_owned()))?;
+        let text = read_line(&mut lines, 1)?.ok_or(ReadError::NoHead)?;
         let head: RecordingHead = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
         if head.format != FORMAT {
             return Err(wrong(format!("the format is {:?}", head.format)));

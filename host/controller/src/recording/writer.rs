@@ -124,14 +124,21 @@ impl PluginRecording {
     }
 }
 
-/// Writes a new file, and returns its size. A part of a file is removed again: without its head, it cannot be read.
+/// Writes a new file, and returns its size. It gets its name once it is complete: a file without its head cannot be read.
 fn create(path: &Path, text: &[u8]) -> io::Result<u64> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let written = file.write_all(text).inspect_err(|_| {
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let partial = path.with_extension("jsonl.partial");
+    // A host that was killed may have left one.
+    remove(&partial)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+    let written = file.write_all(text).and_then(|()| fs::rename(&partial, path));
+    written.inspect_err(|_| {
         // If this fails, too, the first error says more.
-        let _ = remove(path);
-    });
-    written.map(|()| text.len() as u64)
+        let _ = remove(&partial);
+    })?;
+    Ok(text.len() as u64)
 }
 
 /// Appends a line to a file, and returns the length of the line.
@@ -304,6 +311,16 @@ mod tests {
         assert!(setup.writer.write(&finished("p", "b", Vec::new())).is_err());
         setup.write("p", "c");
         assert_eq!(names_in(&setup.directory("p").join("00000002.jsonl")), ["c"]);
+    }
+
+    #[test]
+    fn an_incomplete_file_of_a_killed_host_is_replaced() {
+        let mut setup = setup(100);
+        let directory = setup.directory("p");
+        create_directory(&directory).expect("a directory");
+        fs::write(directory.join("00000001.jsonl.partial"), "{\"format\":").expect("written");
+        setup.write("p", "a");
+        assert_eq!(setup.names("p"), [["a"]], "there is no other file");
     }
 
     #[test]

@@ -108,12 +108,18 @@ async fn sim_replays_a_recording_and_shows_the_first_difference() {
         path
     };
     let same = write("same.wasm", &Guest::SecretReplicator.wasm());
+    // The host was killed before it had written the head.
+    let incomplete = recording.join("00000000.jsonl");
+    fs::write(&incomplete, "").expect("written");
     let (code, output, errors) = sim(&same, &recording);
     assert_eq!(code, Some(0), "{output}{errors}");
     assert!(
         output.contains("recorded with the same version") && output.contains("reconciles are equal"),
         "{output}"
     );
+    assert!(output.contains("00000000.jsonl: skipped, because its first line is not complete"), "{output}");
+    let (code, _, errors) = sim(&same, &incomplete);
+    assert!(code == Some(2) && errors.contains("there is no complete line"), "{errors}");
 
     let other = write("other.wasm", &wat("done"));
     let (code, output, errors) = sim(&other, &recording);

@@ -3,6 +3,7 @@
 mod files;
 mod report;
 
+use std::io;
 use std::path::Path;
 
 use pilothouse_controller::recording::{
@@ -22,7 +23,18 @@ pub(crate) async fn run(recording: &Path, plugin: &Path, engine: &Engine) -> Com
     let mut current: Option<(RecordingHead, Replayer)> = None;
     for file in files::find(recording)? {
         let unreadable = |error: ReadError| CommandError::Usage(format!("{}: {error}", file.display()));
-        let mut reader = RecordingReader::open(&file).map_err(unreadable)?;
+        // The host may be writing to the directory, or may have been killed.
+        let is_named = file == *recording;
+        let mut reader = match RecordingReader::open(&file) {
+            Ok(reader) => reader,
+            Err(error) => match reason_to_skip(&error).filter(|_| !is_named) {
+                Some(reason) => {
+                    output::print_line(format!("{}: skipped, because {reason}", file.display()));
+                    continue;
+                }
+                None => return Err(unreadable(error)),
+            },
+        };
         let head = reader.head().clone();
         let replayer = match current.take() {
             Some((last, replayer)) if last.config == head.config => replayer,
@@ -63,6 +75,15 @@ pub(crate) async fn run(recording: &Path, plugin: &Path, engine: &Engine) -> Com
     Ok(())
 }
 
+/// Returns why a file of a directory is not replayed; `None` if the error is one of the whole recording.
+fn reason_to_skip(error: &ReadError) -> Option<&'static str> {
+    match error {
+        ReadError::NoHead => Some("its first line is not complete"),
+        ReadError::Io(error) if error.kind() == io::ErrorKind::NotFound => Some("it was removed meanwhile"),
+        _ => None,
+    }
+}
+
 /// How many reconciles were replayed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -97,6 +118,20 @@ impl std::fmt::Display for Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn incomplete_and_removed_files_are_skipped_and_others_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("00000001.jsonl");
+        let reason = || RecordingReader::open(&file).err().map(|error| reason_to_skip(&error));
+        assert_eq!(reason(), Some(Some("it was removed meanwhile")));
+        for text in ["", "{\"format\":"] {
+            std::fs::write(&file, text).expect("written");
+            assert_eq!(reason(), Some(Some("its first line is not complete")), "{text:?}");
+        }
+        std::fs::write(&file, "{}\n").expect("written");
+        assert_eq!(reason(), Some(None), "it is no recording");
+    }
 
     #[test]
     fn the_summary_names_what_was_not_compared() {
