@@ -1,6 +1,7 @@
 //! Names that do not depend on the seed or on the order of events: UIDs and generated names are replaced by what they
 //! stand for.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -104,7 +105,10 @@ impl Names {
         for stored in &run.objects {
             names.add(&ObjectId::of(stored), &stored.object);
         }
-        // The families are complete only now.
+        // The families are complete only now. A generated name may begin with another one.
+        let families: Vec<_> =
+            names.families.iter().map(|(name, family)| (name.clone(), names.replace_names(family))).collect();
+        names.families.extend(families);
         let canonical: Vec<_> =
             names.uids.iter().map(|(uid, text)| (uid.clone(), names.replace_names(text))).collect();
         names.uids.extend(canonical);
@@ -204,19 +208,20 @@ impl Names {
         if let Some(family) = self.families.get(text) {
             return family.clone();
         }
-        let mut replaced = text.to_owned();
-        for (name, family) in &self.families {
-            if replaced.contains(name.as_str()) {
-                replaced = replaced.replace(name, family);
-            }
-        }
-        replaced
+        let mut found: Vec<_> =
+            self.families.iter().filter(|(name, _)| text.contains(name.as_str())).collect();
+        // A generated name may begin with another one.
+        found.sort_by_key(|(name, _)| Reverse(name.len()));
+        found.into_iter().fold(text.to_owned(), |replaced, (name, family)| replaced.replace(name, family))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::RunBuilder;
 
     #[test]
     fn uids_are_replaced_wherever_they_are_in_a_text() {
@@ -234,5 +239,24 @@ mod tests {
         assert_eq!(names.replace(other), other);
         let irregular = "(not of the server's form, but long enough)";
         assert_eq!(names.replace(irregular), "(<uid of pods a/c>)");
+    }
+
+    #[test]
+    fn a_generated_name_that_begins_with_another_one_is_replaced_as_a_whole() {
+        let families = [("web-abcde", "web-*"), ("web-abcde-fghij", "web-abcde-*")];
+        let families = families.map(|(name, family)| (name.to_owned(), family.to_owned()));
+        let names = Names { families: BTreeMap::from(families), ..Names::default() };
+        assert_eq!(names.replace("web-abcde-fghij, web-abcde"), "web-*-*, web-*");
+    }
+
+    #[test]
+    fn the_family_of_a_generated_name_has_no_other_generated_name() {
+        let mut run = RunBuilder::new();
+        let generated = |prefix: &str| Some(json!({"metadata": {"generateName": prefix}}));
+        run.controller("create", "sets", "a/web-abcde", generated("web-"));
+        run.controller("create", "pods", "a/web-abcde-fghij", generated("web-abcde-"));
+        let names = Names::of(&run.finish(), &RandomPrefixes::default());
+        assert_eq!(names.family("web-abcde"), "web-*");
+        assert_eq!(names.family("web-abcde-fghij"), "web-*-*");
     }
 }

@@ -1,5 +1,6 @@
 //! Labels: names of objects that hold in any cluster. UIDs and generated names are replaced by placeholders, which the script resolves.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -51,7 +52,7 @@ impl Labels {
         }
     }
 
-    /// Replaces UIDs and generated names in a value by `${uid:LABEL}` and `${name:LABEL}`.
+    /// Replaces UIDs and generated names in a value by `${uid:LABEL}` and `${name:LABEL}`. `${text:TEXT}` stands for the text.
     pub(super) fn replace(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::from(self.replace_text(text)),
@@ -63,16 +64,56 @@ impl Labels {
         }
     }
 
-    /// Replaces UIDs and generated names in a text.
+    /// Replaces UIDs and generated names in a text. A `${` of the text itself becomes `${text:$}{`.
     pub(super) fn replace_text(&self, text: &str) -> String {
-        let mut replaced = text.to_owned();
+        let mut found = Vec::new();
         for (kind, labels) in [("uid", &self.by_uid), ("name", &self.by_name)] {
-            for (found, label) in labels {
-                if replaced.contains(found.as_str()) {
-                    replaced = replaced.replace(found, &format!("${{{kind}:{label}}}"));
-                }
-            }
+            let contained =
+                labels.iter().filter(|(name, _)| !name.is_empty() && text.contains(name.as_str()));
+            found.extend(contained.map(|(name, label)| (name.as_str(), format!("${{{kind}:{label}}}"))));
         }
-        replaced
+        // A generated name may begin with another one.
+        found.sort_by_key(|(name, _)| Reverse(name.len()));
+        replace_all(text, &found)
+    }
+}
+
+/// Replaces the texts by their placeholders, the first ones first, and escapes the rest.
+fn replace_all(text: &str, found: &[(&str, String)]) -> String {
+    match found.split_first() {
+        None => text.replace("${", "${text:$}{"),
+        Some(((name, placeholder), others)) => {
+            let parts: Vec<_> = text.split(*name).map(|part| replace_all(part, others)).collect();
+            parts.join(placeholder.as_str())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels() -> Labels {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(found, label)| ((*found).to_owned(), (*label).to_owned())).collect()
+        };
+        Labels {
+            by_uid: map(&[("u-1", "pods a/web-*#1")]),
+            by_name: map(&[("web-abcde", "pods a/web-*#1"), ("web-abcde-fghij", "pods a/web-*-*#1")]),
+        }
+    }
+
+    #[test]
+    fn a_generated_name_that_begins_with_another_one_has_its_own_placeholder() {
+        let replaced = labels().replace_text("web-abcde-fghij of web-abcde (u-1)");
+        let expected = "${name:pods a/web-*-*#1} of ${name:pods a/web-*#1} (${uid:pods a/web-*#1})";
+        assert_eq!(replaced, expected);
+    }
+
+    #[test]
+    fn a_placeholder_in_the_text_of_an_object_is_escaped() {
+        let replaced = labels().replace_text("${name:-default} $${uid:u-1} $x");
+        let expected = "${text:$}{name:-default} $${text:$}{uid:${uid:pods a/web-*#1}} $x";
+        assert_eq!(replaced, expected);
     }
 }

@@ -118,13 +118,25 @@ class Labels:
         self.random_prefixes = random_prefixes
         self.counts, self.uids, self.names, self.of_uid, self.of_name = {}, {}, {}, {}, {}
         self.versions, self.created = {}, {}
+        # The prefixes of generated names with `*`, by name.
+        self.families = {}
 
-    def canonical(self, resource, namespace, name, item=None):
+    def family(self, resource, name, item=None):
+        """Returns the name, or its prefix and `*` if it was generated."""
         prefix = ((item or {}).get("metadata") or {}).get("generateName")
         if not (prefix and name.startswith(prefix) and len(name) > len(prefix)):
             known = (p for of, p in self.random_prefixes if of == resource and name.startswith(p) and 4 <= len(name) - len(p) <= 16)
             prefix = next(known, None)
-        return f"{resource} {namespace + '/' if namespace else ''}{prefix + '*' if prefix else name}"
+        if not prefix:
+            return name
+        family = prefix + "*"
+        # A generated name may begin with another one.
+        for known in sorted(self.families, key=len, reverse=True):
+            family = family.replace(known, self.families[known])
+        return family
+
+    def canonical(self, resource, namespace, name, item=None):
+        return f"{resource} {namespace + '/' if namespace else ''}{self.family(resource, name, item)}"
 
     def see(self, resource, item):
         """Notes the version of an object."""
@@ -142,6 +154,9 @@ class Labels:
         self.see(resource, item)
         if uid not in self.of_uid:
             address = self.canonical(resource, meta.get("namespace", ""), meta["name"], item)
+            family = self.family(resource, meta["name"], item)
+            if family != meta["name"]:
+                self.families[meta["name"]] = family
             self.counts[address] = self.counts.get(address, 0) + 1
             label = f"{address}#{self.counts[address]}"
             self.of_uid[uid], self.of_name[(resource, meta.get("namespace", ""), meta["name"])] = label, label
@@ -162,7 +177,8 @@ class Labels:
             return [self.resolve(item) for item in value]
         if isinstance(value, str):
             of = {"uid": self.uids, "name": self.names}
-            return re.sub(r"\$\{(uid|name):([^}]*)\}", lambda found: of[found[1]][found[2]], value)
+            # The text of an object may look like a placeholder: its `${` is `${text:$}{`.
+            return re.sub(r"\$\{(uid|name|text):([^}]*)\}", lambda found: found[2] if found[1] == "text" else of[found[1]][found[2]], value)
         return value
 
 

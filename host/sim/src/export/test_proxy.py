@@ -101,6 +101,19 @@ class Names(unittest.TestCase):
         with self.assertRaises(KeyError):
             labels.resolve("${uid:pods a/q#1}")
 
+    def test_a_generated_name_may_begin_with_another_one(self):
+        labels = Labels([])
+        self.assertEqual(labels.add("sets", item("web-x7", "u1", "1", generateName="web-")), "sets a/web-*#1")
+        nested = item("web-x7-k9", "u2", "2", generateName="web-x7-")
+        self.assertEqual(labels.add("pods", nested), "pods a/web-*-*#1")
+        self.assertEqual(labels.canonical("pods", "a", "web-x7-k9", nested), "pods a/web-*-*")
+        self.assertEqual(labels.resolve("${name:pods a/web-*-*#1} of ${name:sets a/web-*#1}"), "web-x7-k9 of web-x7")
+
+    def test_a_text_of_an_object_that_looks_like_a_placeholder_is_kept(self):
+        labels = Labels([])
+        labels.add("pods", item("p", "u1", "1"))
+        self.assertEqual(labels.resolve("${text:$}{name:-default} ${text:$}{uid:${uid:pods a/p#1}}"), "${name:-default} ${uid:u1}")
+
 
 class Writes(unittest.TestCase):
     def test_a_write_counts_if_it_changes_the_object(self):
