@@ -43,7 +43,7 @@ pub struct ShadowStatus {
     pub differences: Vec<ShadowDifference>,
 }
 
-/// The first difference in one reconcile. It contains no content of objects.
+/// The first difference in one reconcile. It contains no content of objects, except what the error of a version repeats.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShadowDifference {

@@ -39,7 +39,7 @@ pub(super) enum Comparison {
     Skipped,
 }
 
-/// The first difference in a reconcile. It contains no content of objects.
+/// The first difference in a reconcile. It contains no content of objects, except what the error of a version repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// What the running version did.

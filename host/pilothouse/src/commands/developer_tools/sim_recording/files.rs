@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::CommandError;
 
-/// The maximum number of files of a recording. `run --record` writes at most a few dozen.
+/// The maximum number of files of a recording. `run --record` mostly writes a few dozen, but each restart and each version begins one.
 const MAX_FILES: usize = 10_000;
 
 /// Returns the path itself if it is a file, or else the recordings in that directory, the oldest first.
