@@ -9,6 +9,7 @@ mod provided_plugins;
 mod provided_problems;
 mod removed_plugins;
 mod scanning;
+mod unknown_shadows;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -252,6 +253,7 @@ impl PluginHost {
         let mut removed = RemovedPlugins::default();
         let mut problem_reports = ProblemReports::default();
         let mut logged_problems = Vec::new();
+        let mut are_shadows_checked = false;
         while !shutdown.is_cancelled() {
             let found = self.scan(&mut logged_problems).await;
             let folder = found.as_ref().map(|found| found.folder);
@@ -271,6 +273,12 @@ impl PluginHost {
                 let changes = directory.observe(&found.plugins, &events.writers.lock(), now);
                 self.apply(changes, &mut plugins, &shutdown);
                 self.shared.scanned.fetch_or(!directory.is_settling(now), Ordering::Relaxed);
+            }
+            // `dev --build` starts with an empty directory.
+            let has_plugins = self.shared.scanned.load(Ordering::Relaxed) && !plugins.is_empty();
+            if has_plugins && !are_shadows_checked {
+                self.warn_about_unknown_shadows();
+                are_shadows_checked = true;
             }
             let now = Instant::now();
             let poll = now + POLL_INTERVAL;
