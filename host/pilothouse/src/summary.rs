@@ -18,7 +18,9 @@ pub(crate) fn state(plugin: &PluginStatus) -> &'static str {
 
 /// Returns the number of failed calls since the host started.
 pub(crate) fn errors(plugin: &PluginStatus) -> u64 {
-    ERROR_COUNTERS.iter().filter_map(|name| plugin.counters.get(*name)).sum()
+    // A status may come from the bundle of somebody else, with any numbers.
+    let counts = ERROR_COUNTERS.iter().filter_map(|name| plugin.counters.get(*name));
+    counts.fold(0_u64, |sum, count| sum.saturating_add(*count))
 }
 
 /// Returns the plugin's problems, one per line: what it reports, and the last error while calls fail. A removed plugin has none.
@@ -94,6 +96,16 @@ mod tests {
         let compiling = json!({"failing": true, "compilingSince": "2026-01-02T03:04:05Z"});
         assert_eq!(state(&compiling), "compiling");
         assert_eq!(state(&json!({"state": "backing-off"})), "backing-off");
+    }
+
+    #[test]
+    fn the_sum_of_the_errors_is_bounded() {
+        assert_eq!(
+            errors(&plugin(&json!({"counters": {"errors": 2, "indexErrors": 3, "reconciles": 9}}))),
+            5
+        );
+        let large = json!({"counters": {"errors": u64::MAX, "observeErrors": 1}});
+        assert_eq!(errors(&plugin(&large)), u64::MAX);
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Page {
     fn total(&self) -> Option<u64> {
         let listed = self.items.len() as u64;
         match (self.metadata.remaining_item_count, self.next_token()) {
-            (Some(remaining), _) => Some(listed + remaining),
+            (Some(remaining), _) => Some(listed.saturating_add(remaining)),
             (None, None) => Some(listed),
             (None, Some(_)) => None,
         }
@@ -334,6 +334,8 @@ mod tests {
             total(json!({"metadata": {"remainingItemCount": 7, "continue": "x"}, "items": [1]})),
             Some(8)
         );
+        let many = json!({"metadata": {"remainingItemCount": u64::MAX, "continue": "x"}, "items": [1]});
+        assert_eq!(total(many), Some(u64::MAX));
         assert_eq!(total(json!({"metadata": {"continue": ""}, "items": [1, 2]})), Some(2));
         assert_eq!(total(json!({"metadata": {"continue": "x"}, "items": [1]})), None);
     }

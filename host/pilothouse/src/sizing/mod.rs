@@ -167,7 +167,7 @@ fn millicores(watches: &[WatchSample]) -> u64 {
         watch.objects as f64 / SECONDS_PER_CHANGE * micros
     };
     let millicores = watches.iter().map(micros_per_second).sum::<f64>() / 1_000.0;
-    (millicores.ceil() as u64).max(MIN_MILLICORES).next_multiple_of(10)
+    round_up((millicores.ceil() as u64).max(MIN_MILLICORES), 10)
 }
 
 fn sentences(watches: &[WatchSample], assumptions: Assumptions) -> Vec<String> {
@@ -189,7 +189,8 @@ fn sentences(watches: &[WatchSample], assumptions: Assumptions) -> Vec<String> {
 }
 
 fn total<'a>(parts: impl Iterator<Item = &'a MemoryPart>) -> u64 {
-    parts.map(|part| part.mebibytes).sum()
+    // The API server may claim any number of objects.
+    parts.fold(0_u64, |sum, part| sum.saturating_add(part.mebibytes))
 }
 
 fn mebibytes(bytes: f64) -> u64 {
@@ -198,7 +199,12 @@ fn mebibytes(bytes: f64) -> u64 {
 
 /// Rounds mebibytes up, so that the result looks like the estimate that it is.
 fn rounded(mebibytes: u64) -> u64 {
-    mebibytes.next_multiple_of(if mebibytes < 256 { 16 } else { 64 })
+    round_up(mebibytes, if mebibytes < 256 { 16 } else { 64 })
+}
+
+/// Returns the next multiple of the step; the number itself if there is none.
+fn round_up(number: u64, step: u64) -> u64 {
+    number.checked_next_multiple_of(step).unwrap_or(number)
 }
 
 #[cfg(test)]
@@ -227,6 +233,13 @@ mod tests {
 
     fn part(estimate: &Estimate, name: &str) -> u64 {
         estimate.memory.iter().find(|part| part.part == name).expect(name).mebibytes
+    }
+
+    #[test]
+    fn any_number_of_objects_has_an_estimate() {
+        let huge = WatchSample { bytes_per_object: u64::MAX, ..watch(u64::MAX, 2) };
+        let found = estimate(vec![huge], &[plugin(1)], assumptions());
+        assert_eq!(found.resources.limits.memory, format!("{}Mi", u64::MAX));
     }
 
     #[test]
