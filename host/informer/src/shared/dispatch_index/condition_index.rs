@@ -188,7 +188,7 @@ impl ConditionIndex {
         match &keys {
             ConditionKeys::Always => self.always.push(item),
             ConditionKeys::Keys(keys) => {
-                keys.iter().for_each(|key| self.update(key, |list| list.push(item), 1))
+                keys.iter().for_each(|key| self.update(key, |list| list.push(item), 1));
             }
         }
         keys
