@@ -62,9 +62,9 @@ pub(crate) struct Step {
     /// Variables that later steps use, each with the JSON pointer of its value in the body of the answer.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) save: BTreeMap<String, String>,
-    /// Repeats the request until its status code is 200.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) wait: bool,
+    /// Repeats the request until it has this status code. kube-apiserver applies policies, quotas and CRDs a moment after they are written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<u16>,
 }
 
 /// A script that runs in a namespace of its own.

@@ -15,7 +15,7 @@ use crate::{kubectl, template};
 
 /// How many cases run at the same time.
 const CONCURRENT: usize = 6;
-/// How often a step with `wait` is repeated, and after which time.
+/// How often a step with `until` is repeated, and after which time.
 const REPETITIONS: u32 = 400;
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(case: &Case, target: &Target) -> Vec<Value> {
     for step in [&namespace].into_iter().chain(&case.setup) {
         let response = request(case, &client, step, &mut variables).await;
         assert!(
-            response.code < 300,
+            response.code < 300 || step.until == Some(response.code),
             "{}: {:?}: {} {}",
             case.name,
             step.request,
@@ -74,7 +74,7 @@ async fn request(case: &Case, client: &Client, step: &Step, variables: &mut Vari
     let line = template::text(line, variables);
     let mut response = target::send(client, create_request(&line, step, variables)).await;
     let mut repetitions = 0;
-    while step.wait && response.code != 200 && repetitions < REPETITIONS {
+    while step.until.is_some_and(|code| code != response.code) && repetitions < REPETITIONS {
         tokio::time::sleep(INTERVAL).await;
         response = target::send(client, create_request(&line, step, variables)).await;
         repetitions += 1;

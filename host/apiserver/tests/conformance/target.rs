@@ -37,8 +37,10 @@ impl Target {
     /// Reads the kubeconfig of a running server.
     pub(crate) async fn of_kubeconfig(path: &Path) -> Self {
         let file = Kubeconfig::read_from(path).expect("a kubeconfig");
-        let config =
+        let mut config =
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a context");
+        // The answers 429 of evictions are compared, too.
+        config.default_retry = false;
         let client = Client::try_from(config).expect("a client");
         Self::Shared { client, kubeconfig: path.to_owned() }
     }
@@ -83,7 +85,8 @@ pub(crate) async fn send(client: &Client, request: Request<Body>) -> Response {
 async fn receive(client: &Client, request: Request<Body>) -> Response {
     let response = client.send(request).await.expect("a response");
     let (parts, body) = response.into_parts();
-    let text = |value: &http::HeaderValue| value.to_str().expect("a text").to_owned();
+    // Warnings may quote texts that are not ASCII.
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     Response {
         code: parts.status.as_u16(),
         content_type: parts.headers.get("content-type").map(text).unwrap_or_default(),

@@ -73,7 +73,7 @@ fn definition() -> Vec<Step> {
     });
     let body = json!({"metadata": {"name": "things.${ns}.example.com"}, "spec": spec});
     let create = with_body("POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions".into(), body);
-    vec![create, Step { wait: true, ..get(Kind::Custom.path()) }]
+    vec![create, Step { until: Some(200), ..get(Kind::Custom.path()) }]
 }
 
 fn operation(kind: Kind, index: usize, random: &mut SmallRng) -> Vec<Step> {
