@@ -74,7 +74,9 @@ impl Environment {
     /// Returns that of the other expressions of a policy with this `spec`.
     pub(crate) fn of_policy(spec: &Value) -> Self {
         let mut environment = Self::of_conditions(spec["paramKind"].is_object());
-        environment.variables.push(("variables", object(VARIABLES, "kubernetes.variables")));
+        if spec["variables"].as_array().is_some_and(|variables| !variables.is_empty()) {
+            environment.variables.push(("variables", object(VARIABLES, "kubernetes.variables")));
+        }
         environment
     }
 
@@ -229,7 +231,9 @@ mod tests {
     use super::*;
 
     fn problem(text: &str, result: ResultType) -> Option<String> {
-        let mut environment = Environment::of_policy(&json!({"paramKind": {"kind": "ConfigMap"}}));
+        let mut environment = Environment::of_policy(
+            &json!({"paramKind": {"kind": "ConfigMap"}, "variables": [{"name": "size"}]}),
+        );
         environment.declare("size", Type::Int);
         environment.constructing().compile(text, result).err()
     }

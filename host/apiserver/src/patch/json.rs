@@ -40,6 +40,11 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
             "error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
         )));
     }
+    let kinds = ["add", "remove", "replace", "move", "copy", "test"];
+    let names = patch.as_array().into_iter().flatten().filter_map(|operation| operation["op"].as_str());
+    if let Some(unknown) = names.into_iter().find(|name| !kinds.contains(name)) {
+        return Err(PatchError::Unprocessable(format!("Unexpected kind: {unknown}")));
+    }
     // kube-apiserver decodes an operation when it applies it, so an unknown operation fails like one that does not fit the object.
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| PatchError::Unprocessable(format!("the JSON patch cannot be decoded: {error}")))?;
@@ -49,6 +54,9 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
         let failed = |problem: String| {
             PatchError::Unprocessable(format!("operation {operation} of the JSON patch failed: {problem}"))
         };
+        if let Some(problem) = problem_of_path(&result, operation) {
+            return Err(PatchError::Unprocessable(problem));
+        }
         effort.charge(&result, operation).map_err(failed)?;
         // As in kube-apiserver, the replacement of a missing member of an object adds it.
         let added = addition(&result, operation);
@@ -63,6 +71,29 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
         })?;
     }
     Ok(result)
+}
+
+/// Returns why an operation that adds or removes a value cannot be applied because of its path, in the words of kube-apiserver.
+fn problem_of_path(target: &Value, operation: &PatchOperation) -> Option<String> {
+    let name = match operation {
+        PatchOperation::Add(_) => "add",
+        PatchOperation::Remove(_) => "remove",
+        _ => return None,
+    };
+    let path = operation.path();
+    let parent = path.split_back().and_then(|(parent, last)| {
+        let parent = target.pointer(parent.as_str())?;
+        (parent.is_object() || parent.is_array()).then(|| (parent, last.decoded().into_owned()))
+    });
+    let Some((parent, last)) = parent else {
+        return Some(format!(
+            "{name} operation does not apply: doc is missing path: \"{path}\": missing value"
+        ));
+    };
+    let is_missing = name == "remove" && parent.as_object().is_some_and(|object| !object.contains_key(&last));
+    is_missing.then(|| {
+        format!("error in remove for path: '{path}': Unable to remove nonexistent key: {last}: missing value")
+    })
 }
 
 /// Returns the operation that adds the member which `operation` replaces, if the object around it exists and lacks it.
@@ -203,6 +234,22 @@ mod tests {
         let missing = json_patch(&target, &json!([{"op": "remove", "path": "/zzz"}]));
         assert!(matches!(missing, Err(PatchError::Unprocessable(_))));
         assert!(matches!(json_patch(&target, &json!({"a": 2})), Err(PatchError::Malformed(_))));
+    }
+
+    #[test]
+    fn path_that_does_not_exist_has_the_message_of_kube_apiserver() {
+        let message = |operation: Value| error(&json!({"a": {}, "l": []}), vec![operation]);
+        assert_eq!(
+            message(json!({"op": "remove", "path": "/a/b"})),
+            "error in remove for path: '/a/b': Unable to remove nonexistent key: b: missing value"
+        );
+        assert_eq!(
+            message(json!({"op": "add", "path": "/x/y", "value": 1})),
+            "add operation does not apply: doc is missing path: \"/x/y\": missing value"
+        );
+        let whole = message(json!({"op": "add", "path": "", "value": 1}));
+        assert_eq!(whole, "add operation does not apply: doc is missing path: \"\": missing value");
+        assert_eq!(message(json!({"op": "put", "path": "/a"})), "Unexpected kind: put");
     }
 
     #[test]

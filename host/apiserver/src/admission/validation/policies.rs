@@ -93,7 +93,8 @@ fn validate_mutation(checker: &mut Checker, path: &str, mutation: &Value, enviro
         return;
     }
     let name = mutation["patchType"].as_str().unwrap_or_default();
-    for (of, member, result) in forms {
+    let (own, other): (Vec<_>, Vec<_>) = forms.into_iter().partition(|(of, ..)| *of == name);
+    for (of, member, result) in own.into_iter().chain(other) {
         let at = field::child(path, member);
         match (of == name, mutation.get(member).filter(|form| form.is_object())) {
             (true, None) => {

@@ -19,13 +19,13 @@ pub(super) fn validate(checker: &mut Checker, configuration: &Value, is_mutating
         let path = field::index("webhooks", index);
         let name = webhook["name"].as_str().unwrap_or_default();
         validate_name(checker, &field::child(&path, "name"), name);
-        if !name.is_empty() && !names.insert(name) {
-            checker.add(field::duplicate(&field::child(&path, "name"), &webhook["name"]));
-        }
         validate_webhook(checker, &path, webhook);
         if is_mutating {
             let path = field::child(&path, "reinvocationPolicy");
             checker.one_of(&path, &webhook["reinvocationPolicy"], &["IfNeeded", "Never"]);
+        }
+        if !name.is_empty() && !names.insert(name) {
+            checker.add(field::duplicate(&field::child(&path, "name"), &webhook["name"]));
         }
     }
 }
@@ -79,6 +79,10 @@ fn validate_client_config(checker: &mut Checker, path: &str, config: &Value) {
 
 fn validate_url(checker: &mut Checker, path: &str, url: &str) {
     const FORM: &str = "; desired format: https://host[/path]";
+    if url.starts_with(':') {
+        let detail = format!("url must be a valid URL: parse {url:?}: missing protocol scheme{FORM}");
+        return checker.add(field::required(path, &detail));
+    }
     let parsed: Uri = match url.parse() {
         Ok(parsed) => parsed,
         Err(error) => {

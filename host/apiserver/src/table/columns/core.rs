@@ -214,13 +214,13 @@ fn address(row: &Row<'_>, ty: &str) -> Value {
 /// Formats `used/hard` for each resource of a quota: those whose name starts with `limits.`, or the others.
 fn quota(row: &Row<'_>, of_limits: bool) -> Value {
     let hard = row.object.pointer("/status/hard").and_then(Value::as_object);
+    // The map is sorted by name.
     let resources = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits.") == of_limits);
     let amounts = resources.map(|(name, hard)| {
         let used = row.object.pointer("/status/used").and_then(|used| used.get(name));
         format!("{name}: {}/{}", scalar(used, "0"), scalar(Some(hard), "0"))
     });
-    let mut amounts: Vec<_> = amounts.collect();
-    amounts.sort();
+    let amounts: Vec<_> = amounts.collect();
     amounts.join(", ").into()
 }
 

@@ -95,7 +95,7 @@ const WEBHOOKS: &[Column] =
 
 const ADMISSION_POLICY: &[Column] = &[
     NAME,
-    Column::text("Validations", |row| count(row.list("/spec/validations").len()).into()),
+    Column::integer("Validations", |row| count(row.list("/spec/validations").len()).into()),
     Column::text("ParamKind", |row| match row.text("/spec/paramKind/kind") {
         "" => "<unset>".into(),
         kind => format!("{}/{kind}", row.text("/spec/paramKind/apiVersion")).into(),
@@ -118,7 +118,7 @@ const ADMISSION_POLICY_BINDING: &[Column] = &[
         match (reference("namespace"), reference("name")) {
             (_, "") if row.object.pointer("/spec/paramRef/selector").is_some() => "*".into(),
             (_, "") => "<unset>".into(),
-            ("", name) => name.into(),
+            ("", name) => format!("*/{name}").into(),
             (namespace, name) => format!("{namespace}/{name}").into(),
         }
     }),
