@@ -43,6 +43,8 @@ pub(crate) struct DeleteOptions {
     pub grace_period: Option<i64>,
     pub uid: Option<String>,
     pub resource_version: Option<String>,
+    /// Whether the request deletes a collection. As in Kubernetes, admission sees no name then.
+    pub of_collection: bool,
 }
 
 /// The result of a deletion.
@@ -98,6 +100,7 @@ impl DeleteOptions {
             grace_period,
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
+            of_collection: false,
         })
     }
 
@@ -231,7 +234,7 @@ async fn admit(
         endpoint,
         subresource: "",
         namespace: &current.namespace,
-        name: &current.name,
+        name: if options.of_collection { "" } else { &current.name },
         dry_run: options.dry_run,
     };
     let present = endpoint.present(Arc::clone(current)).await?;
@@ -240,7 +243,7 @@ async fn admit(
     admission.validate(&write, Objects { new: None, old: Some(&old) }).await
 }
 
-fn check_preconditions(
+pub(super) fn check_preconditions(
     endpoint: &Endpoint,
     current: &StoredObject,
     options: &DeleteOptions,

@@ -337,7 +337,7 @@ impl Call<'_> {
     }
 
     async fn delete_collection(&self) -> Result<Answer, Status> {
-        let options = self.delete_options()?;
+        let options = DeleteOptions { of_collection: true, ..self.delete_options()? };
         let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
         // As in kube-apiserver, the response has the objects as they were before the deletion.
         for object in &listing.objects {

@@ -5,7 +5,7 @@
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
-use super::delete::{DeleteOptions, delete_unchecked};
+use super::delete::{DeleteOptions, check_preconditions, delete_unchecked};
 use super::topology_labels;
 use super::update::{ProposedUpdate, UpdateTarget, update_unchecked};
 use crate::meta;
@@ -28,6 +28,12 @@ pub(super) fn bind(
     options: &WriteOptions,
 ) -> Result<(), Status> {
     body::check_type(&mut binding, pods, "v1", "Binding")?;
+    let namespace = meta::text(&binding, "namespace");
+    if !namespace.is_empty() && namespace != key.0 {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
     check_name(&binding, key.1, "Binding")?;
     let causes = invalid_target(&binding["target"]);
     if !causes.is_empty() {
@@ -39,6 +45,15 @@ pub(super) fn bind(
         topology_labels::copy(state, &node, &mut binding);
     }
     update_unchecked(state, pods, key, UpdateTarget::Binding, options, |old| {
+        if let Some(problem) = unmet_precondition(old, &binding) {
+            let root = if options.dry_run { "" } else { "/registry" };
+            let problem = format!(
+                "StorageError: invalid object, Code: 4, Key: {root}/pods/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: {problem}",
+                key.0, key.1
+            );
+            return Err(Status::conflict(pods.resource_ref(), key.1, &problem));
+        }
         let value = bound(old, &binding, &state.now()).map_err(|problem| {
             let about = ResourceRef { group: "", plural: "pods/binding", kind: "Pod" };
             Status::conflict(about, key.1, &problem)
@@ -57,17 +72,24 @@ pub(super) fn evict(
     mut eviction: Value,
     options: &WriteOptions,
 ) -> Result<(), Status> {
-    body::check_type(&mut eviction, pods, "policy/v1", "Eviction")?;
+    let version = match eviction["apiVersion"].as_str() {
+        Some("policy/v1beta1") => "policy/v1beta1",
+        _ => "policy/v1",
+    };
+    body::check_type(&mut eviction, pods, version, "Eviction")?;
     check_name(&eviction, key.1, "Eviction")?;
     let mut deletion = DeleteOptions::parse(&Query::default(), Some(&eviction["deleteOptions"]))?;
     deletion.dry_run |= options.dry_run;
     let (namespace, name) = key;
     let found = pods.resource.table.get(namespace, name);
-    let pod = found.ok_or_else(|| Status::not_found(pods.resource_ref(), name))?.value();
+    let found = found.ok_or_else(|| Status::not_found(pods.resource_ref(), name))?;
+    let pod = found.value();
     if !is_always_evictable(&pod) {
         claim_disruption(state, &pod, deletion.dry_run)?;
-        // A changed Pod would not have the version of the precondition any more.
-        if !deletion.dry_run && deletion.resource_version.is_none() {
+        if !deletion.dry_run {
+            check_preconditions(pods, &found, &deletion)?;
+            // The changed Pod has another version.
+            deletion.resource_version = None;
             let internal = WriteOptions::internal(&options.manager);
             update_unchecked(state, pods, key, UpdateTarget::Status, &internal, |old| {
                 let value = with_condition(old, "DisruptionTarget", &state.now(), |condition| {
@@ -89,6 +111,15 @@ fn check_name(value: &Value, name: &str, kind: &str) -> Result<(), Status> {
         found if found == name => Ok(()),
         _ => Err(Status::bad_request(format!("name in URL does not match name in {kind} object"))),
     }
+}
+
+/// Returns which precondition of a binding the Pod does not meet: the UID or the resource version that it names.
+fn unmet_precondition(pod: &Value, binding: &Value) -> Option<String> {
+    [("UID", "uid"), ("ResourceVersion", "resourceVersion")].into_iter().find_map(|(shown, name)| {
+        let (expected, found) = (meta::text(binding, name), meta::text(pod, name));
+        (!expected.is_empty() && expected != found)
+            .then(|| format!("{shown} in precondition: {expected}, {shown} in object meta: {found}"))
+    })
 }
 
 fn invalid_target(target: &Value) -> Vec<Cause> {
@@ -174,7 +205,7 @@ fn claim_disruption(state: &State, pod: &Value, dry_run: bool) -> Result<(), Sta
     let mut matching = budgets.iter().filter(|budget| selects(&budget.value()["spec"]["selector"], pod));
     let Some(budget) = matching.next() else { return Ok(()) };
     if matching.next().is_some() {
-        return Err(Status::internal(
+        return Err(Status::unclassified(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
         ));
     }
@@ -195,8 +226,7 @@ fn claim_disruption(state: &State, pod: &Value, dry_run: bool) -> Result<(), Sta
                 return Err(status);
             }
         }
-        // As in Kubernetes, no manager owns the fields.
-        Ok(ProposedUpdate { value, applied: true, retry: true })
+        Ok(ProposedUpdate { value, applied: false, retry: true })
     })?;
     Ok(())
 }
@@ -225,11 +255,12 @@ fn decide(budget: &Value, pod: &Value, now: &str) -> Decision {
     }
     let allowed = number("disruptionsAllowed");
     if allowed <= 0 {
-        let message = format!(
-            "The disruption budget {name} needs {} healthy pods and has {} currently",
-            number("desiredHealthy"),
-            number("currentHealthy")
-        );
+        let (desired, current) = (number("desiredHealthy"), number("currentHealthy"));
+        let message = if current <= desired {
+            format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
+        } else {
+            format!("The disruption budget {name} does not allow evicting pods currently")
+        };
         return Decision::Refused { message, retry_seconds: 0 };
     }
     let mut status = status.clone();
@@ -238,7 +269,25 @@ fn decide(budget: &Value, pod: &Value, now: &str) -> Decision {
         status["disruptedPods"] = json!({});
     }
     status["disruptedPods"][meta::text(pod, "name")] = now.into();
+    if allowed == 1 {
+        set_insufficient(&mut status, now);
+    }
     Decision::Counted(status)
+}
+
+/// Sets the condition that the budget allows no disruption.
+fn set_insufficient(status: &mut Value, now: &str) {
+    const KIND: &str = "DisruptionAllowed";
+    let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let before =
+        conditions.iter().find(|condition| condition["type"] == KIND && condition["status"] == "False");
+    let since = before.map_or_else(|| now.into(), |condition| condition["lastTransitionTime"].clone());
+    conditions.retain(|condition| condition["type"] != KIND);
+    conditions.push(json!({
+        "type": KIND, "status": "False", "reason": "InsufficientPods", "message": "",
+        "observedGeneration": status["observedGeneration"], "lastTransitionTime": since,
+    }));
+    status["conditions"] = conditions.into();
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -69,8 +69,14 @@ const POINTERS: [&str; 59] = [
     "vsphereVolume",
 ];
 
-/// The only struct whose `template` is behind a pointer.
-const POINTER_TO_TEMPLATE: &str = "io.k8s.api.core.v1.ReplicationControllerSpec";
+/// The structs that have a field behind a pointer which others have not.
+const POINTERS_OF: [(&str, &str); 2] = [
+    ("io.k8s.api.core.v1.ReplicationControllerSpec", "template"),
+    ("io.k8s.api.core.v1.PodSpec", "resources"),
+];
+
+/// The list that is required and yet left out when it is empty.
+const OMITTED_LIST: &str = "validationActions";
 
 /// Returns whether a field exists in the zero value of the struct around it.
 pub(super) fn exists(parent: Option<SchemaRef<'_>>, name: &str, child: Option<SchemaRef<'_>>) -> bool {
@@ -78,10 +84,10 @@ pub(super) fn exists(parent: Option<SchemaRef<'_>>, name: &str, child: Option<Sc
         |schema: Option<SchemaRef<'_>>| schema.and_then(|schema| schema.node().definition.clone());
     let Some(around) = definition(parent) else { return false };
     if definition(child).is_some() {
-        let is_pointer = POINTERS.contains(&name) || (name == "template" && around == POINTER_TO_TEMPLATE);
-        return !is_pointer;
+        return !POINTERS.contains(&name) && !POINTERS_OF.contains(&(around.as_ref(), name));
     }
-    parent.is_some_and(|parent| parent.node().required.iter().any(|required| required == name))
+    name != OMITTED_LIST
+        && parent.is_some_and(|parent| parent.node().required.iter().any(|required| required == name))
 }
 
 /// Returns whether the value of a field of an existing struct is the one that Go writes for an absent field.
