@@ -111,6 +111,7 @@ const POD_FIELDS: &[&str] = &[
     "spec.hostNetwork",
     "status.phase",
     "status.podIP",
+    "status.podIPs",
     "status.nominatedNodeName",
 ];
 const EVENT_FIELDS: &[&str] = &[
@@ -181,7 +182,6 @@ const ROWS: &[Row] = &[
         .in_all()
         .status()
         .scale()
-        .fields(&["status.replicas"])
         .flags(&[Generation]),
     namespaced(APPS, "StatefulSet", "statefulsets")
         .short(&["sts"])

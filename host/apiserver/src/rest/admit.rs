@@ -178,12 +178,26 @@ pub(crate) fn validate(
         let scale = endpoint.scale.as_ref().filter(|_| endpoint.resource.custom.is_some());
         let scale = scale.map(|paths| scale::causes(paths, new)).unwrap_or_default();
         let mut known: HashSet<Cause> = causes.iter().map(identity).collect();
+        let extra = known.clone();
+        let is_built_in = endpoint.resource.custom.is_none() && !strategy::is_crd(endpoint);
         for cause in schema.validate_with(new, old, scale, &mut tolerated) {
             // kube-apiserver reports that a CRD without versions has no storage version.
             let is_covered = cause.field == "spec.versions" && strategy::is_crd(endpoint);
-            if !is_covered && known.insert(identity(&cause)) {
+            // kube-apiserver lists an invalid value of a built-in kind as often as it finds it.
+            let may_repeat = is_built_in
+                && matches!(&*cause.reason, "FieldValueInvalid" | "FieldValueForbidden")
+                && !extra.contains(&identity(&cause));
+            if !is_covered && (known.insert(identity(&cause)) || may_repeat) {
                 causes.push(cause);
             }
+        }
+        if endpoint.is_core("pods") && old.is_some() {
+            // Kubernetes validates the specification before it compares it with the old one.
+            let (metadata, others): (Vec<Cause>, Vec<Cause>) =
+                causes.into_iter().partition(|cause| cause.field.starts_with("metadata"));
+            let (compared, validated): (Vec<Cause>, Vec<Cause>) =
+                others.into_iter().partition(|cause| extra.contains(&identity(cause)));
+            causes = metadata.into_iter().chain(validated).chain(compared).collect();
         }
         if strategy::is_crd(endpoint) {
             // Kubernetes validates the metadata of CRDs first.

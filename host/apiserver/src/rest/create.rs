@@ -95,9 +95,9 @@ async fn create_decoded(
     admission: &Admission<'_>,
 ) -> Result<WriteResult, Status> {
     let about = endpoint.resource_ref();
-    let version = meta::text(&value, "resourceVersion").to_owned();
     let before_mutation =
         mutate(state, endpoint, namespace, (&mut value, tracked), options, admission).await?;
+    let version = meta::text(&value, "resourceVersion").to_owned();
     let tracked = tracked || admission.is_active();
     let duplicate_owners = owner_references::remove_duplicates(&mut value, Step::Admission);
     let requested = meta::text(&value, "name").to_owned();
@@ -127,6 +127,7 @@ async fn create_decoded(
             admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
         warnings.extend(kind_warnings::on_write(endpoint, &value));
         warnings.extend(kind_warnings::on_create(endpoint, &value));
+        warnings.extend(kind_warnings::on_new_pods(endpoint, &value));
         warnings.extend(kind_warnings::on_new_finalizers(endpoint, &value, None));
         warnings.extend(duplicate_owners.clone());
         let stored = store_checked(state, endpoint, namespace, (value, &version), options, admission).await;

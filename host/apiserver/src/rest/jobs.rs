@@ -24,7 +24,10 @@ pub(super) fn generate_selector(job: &mut Value) {
         *labels = json!({});
     }
     for (label, value) in [(CONTROLLER_UID, &uid), (JOB_NAME, &name), (LEGACY[0], &uid), (LEGACY[1], &name)] {
-        labels[label] = value.as_str().into();
+        // A label of the client stays, with which the Job is invalid.
+        if labels[label].is_null() {
+            labels[label] = value.as_str().into();
+        }
     }
     if job["spec"]["selector"].is_null() {
         job["spec"]["selector"] = json!({});

@@ -20,6 +20,9 @@ pub(crate) fn answer(
     mut review: Value,
 ) -> Result<Value, Status> {
     let spec = &review["spec"];
+    if endpoint.kind() == "TokenReview" && spec["token"].as_str().is_none_or(str::is_empty) {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
     review["status"] = match endpoint.kind() {
         "SelfSubjectReview" => json!({"userInfo": user.to_value()}),
         "TokenReview" => token(state, spec),

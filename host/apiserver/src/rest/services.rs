@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use pilothouse_model::hash::HashSet;
 use serde_json::{Map, Value, json};
 
+use super::service_types;
 use crate::identifiers::Identifiers;
 use crate::meta;
 use crate::registry::{Addresses, Endpoint, node_port, protocol};
@@ -75,6 +76,7 @@ fn set_absent(endpoint: &Endpoint, service: &mut Value, identifiers: &Identifier
 pub(super) fn prepare_update(endpoint: &Endpoint, old: &Value, service: &mut Value) -> Vec<Cause> {
     keep_addresses(&old["spec"], &mut service["spec"]);
     keep_node_ports(&old["spec"], &mut service["spec"]);
+    service_types::drop_fields(old, service);
     validate(endpoint, service, Some(old))
 }
 
@@ -93,18 +95,18 @@ pub(super) fn finish_update(
     set_absent(endpoint, service, identifiers, allocation);
 }
 
-/// Copies the addresses and what belongs to them, or removes them from a Service that becomes an external name.
+/// Copies the addresses and what belongs to them.
 fn keep_addresses(old: &Value, spec: &mut Value) {
     const FIELDS: [&str; 5] =
         ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"];
     if spec["type"] == "ExternalName" {
-        if old["type"] != "ExternalName"
-            && spec["clusterIP"] == old["clusterIP"]
-            && let Some(spec) = spec.as_object_mut()
-        {
-            spec.retain(|name, _| !FIELDS.contains(&name.as_str()));
-        }
         return;
+    }
+    let (before, after) = (&old["clusterIP"], spec["clusterIP"].clone());
+    let has_address = after.as_str().is_some_and(|ip| !ip.is_empty());
+    if has_address && before.is_string() && *before != after && spec["clusterIPs"] == old["clusterIPs"] {
+        // The list follows the single address, which the client changed.
+        spec["clusterIPs"] = json!([after]);
     }
     for field in FIELDS {
         let absent = spec[field].as_str().is_none_or(str::is_empty)
@@ -115,17 +117,24 @@ fn keep_addresses(old: &Value, spec: &mut Value) {
     }
 }
 
-/// Copies the node ports of ports that stay.
+/// Copies the node ports of ports that stay, which are known by their names.
 fn keep_node_ports(old: &Value, spec: &mut Value) {
-    if spec["type"] != "NodePort" && spec["type"] != "LoadBalancer" {
+    let needs_ports = |spec: &Value| {
+        spec["type"] == "NodePort"
+            || (spec["type"] == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != Value::Bool(false))
+    };
+    if !needs_ports(old) || !needs_ports(spec) {
         return;
     }
     let before = old["ports"].as_array().map_or(&[][..], Vec::as_slice);
+    let given: HashSet<u64> = spec["ports"].as_array().into_iter().flatten().filter_map(node_port).collect();
+    let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        let is_same = |other: &&Value| other["port"] == port["port"] && protocol(other) == protocol(port);
-        let number = before.iter().find(is_same).and_then(node_port);
+        let own = name(port);
+        // The last one of equal names counts, as in Kubernetes.
+        let number = before.iter().rfind(|other| name(other) == own).and_then(node_port);
         if node_port(port).is_none()
-            && let Some(number) = number
+            && let Some(number) = number.filter(|number| !given.contains(number))
         {
             port["nodePort"] = number.into();
         }
@@ -153,6 +162,22 @@ fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32, allocation
     {
         set_node_ports(others, spec, start);
     }
+    let needs_port = spec.as_object().is_some_and(service_types::needs_health_check)
+        && spec["healthCheckNodePort"].as_u64().unwrap_or(0) == 0;
+    if needs_port {
+        let own: HashSet<u64> =
+            spec["ports"].as_array().into_iter().flatten().filter_map(node_port).collect();
+        let is_free = |number: &u64| !own.contains(number) && !others.has_port(*number, "TCP");
+        if let Some(number) = node_ports_from(start).find(is_free) {
+            spec["healthCheckNodePort"] = number.into();
+        }
+    }
+}
+
+/// Returns all node ports, beginning with the one at the position `start`.
+fn node_ports_from(start: u32) -> impl Iterator<Item = u64> {
+    let (first, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
+    (0..count).map(move |offset| first + (u64::from(start) + offset) % count)
 }
 
 fn set_cluster_ip(others: &Others<'_>, spec: &mut Value, start: u32) {
@@ -198,9 +223,7 @@ fn set_node_ports(others: &Others<'_>, spec: &mut Value, start: u32) {
         }
         let protocol = protocol(port);
         let is_free = |number: &u64| !taken.contains(number) && !others.has_port(*number, &protocol);
-        let (first, count) = (*NODE_PORTS.start(), NODE_PORTS.end() - NODE_PORTS.start() + 1);
-        let free = (0..count).map(|offset| first + (u64::from(start) + offset) % count).find(is_free);
-        if let Some(number) = free {
+        if let Some(number) = node_ports_from(start).find(is_free) {
             taken.insert(number);
             port["nodePort"] = number.into();
         }
@@ -328,23 +351,6 @@ mod tests {
     }
 
     #[test]
-    fn service_that_becomes_an_external_name_gives_up_its_address() {
-        let old = json!({"type": "ClusterIP", "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"]});
-        let mut left_out = json!({"type": "ExternalName", "externalName": "example.com"});
-        let expected = left_out.clone();
-        keep_addresses(&old, &mut left_out);
-        assert_eq!(left_out, expected);
-        let mut sent_back = json!({
-            "type": "ExternalName", "externalName": "example.com", "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"],
-        });
-        keep_addresses(&old, &mut sent_back);
-        assert_eq!(sent_back, expected);
-        let mut stays = json!({"type": "ClusterIP"});
-        keep_addresses(&old, &mut stays);
-        assert_eq!(stays, old);
-    }
-
-    #[test]
     fn taken_and_foreign_addresses_and_ports_are_refused() {
         let messages = |spec: Value| -> Vec<String> {
             problems(&spec, None).into_iter().map(|cause| cause.message).collect()
@@ -369,11 +375,18 @@ mod tests {
     }
 
     #[test]
-    fn update_keeps_node_ports_by_port_and_protocol() {
-        let old = json!({"ports": [{"port": 80, "nodePort": 30005}, {"port": 53, "protocol": "UDP", "nodePort": 30006}]});
-        let mut new = json!({"type": "NodePort", "ports": [{"port": 53}, {"port": 80}]});
+    fn update_keeps_node_ports_by_name() {
+        let ports = json!([{"name": "a", "port": 80, "nodePort": 30005}, {"name": "b", "port": 53, "nodePort": 30006}]);
+        let old = json!({"type": "NodePort", "ports": ports});
+        let mut new =
+            json!({"type": "NodePort", "ports": [{"name": "c", "port": 53}, {"name": "a", "port": 81}]});
         keep_node_ports(&old, &mut new);
-        assert_eq!(new["ports"], json!([{"port": 53}, {"port": 80, "nodePort": 30005}]));
+        let kept = json!([{"name": "c", "port": 53}, {"name": "a", "port": 81, "nodePort": 30005}]);
+        assert_eq!(new["ports"], kept);
+        let mut taken =
+            json!({"type": "NodePort", "ports": [{"name": "a"}, {"name": "d", "nodePort": 30005}]});
+        keep_node_ports(&old, &mut taken);
+        assert_eq!(taken["ports"][0], json!({"name": "a"}), "another port has it");
     }
 
     #[test]

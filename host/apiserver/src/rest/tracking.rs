@@ -6,6 +6,7 @@ use super::admit;
 use super::update::{UpdateTarget, prepare};
 use crate::admission::{Notes, WriteRequest};
 use crate::meta;
+use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::state::State;
 
@@ -34,10 +35,23 @@ pub(super) fn track_update(
     let Some(mut sent) = sent else {
         return admit::track_managed_fields(endpoint, Some(old), new, options, write.subresource, &now);
     };
-    // What is invalid in it does not matter: the changed state is valid.
-    let _ = prepare(state, endpoint, UpdateTarget::from_subresource(Some(write.subresource)), old, &mut sent);
+    let target = UpdateTarget::from_subresource(Some(write.subresource));
+    if keeps_sent(endpoint, target) {
+        meta::keep_server_fields(old, &mut sent);
+        sent["status"] = old["status"].clone();
+    } else {
+        // What is invalid in it does not matter: the changed state is valid.
+        let _ = prepare(state, endpoint, target, old, &mut sent);
+    }
     admit::track_managed_fields(endpoint, Some(old), &mut sent, options, write.subresource, &now);
     admit::copy_managed_fields(&mut sent, new);
+}
+
+/// Whether the client owns all that it sent, as in Kubernetes, even if the write does not change it: fields that a resize or new ephemeral containers
+/// leave as they are, and those that the type of a Service does not need.
+pub(super) fn keeps_sent(endpoint: &Endpoint, target: UpdateTarget) -> bool {
+    matches!(target, UpdateTarget::Resize | UpdateTarget::EphemeralContainers)
+        || (target == UpdateTarget::Object && endpoint.is_core("services"))
 }
 
 /// Restores the managed fields that an object had before admission if those after it are invalid, with a warning.

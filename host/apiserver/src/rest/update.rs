@@ -154,6 +154,8 @@ pub(crate) async fn update_admitted(
         let unowned = (!applied).then_some(options);
         let sent = mutate(state, &write, target, (&old, &mut new), unowned, admission).await?;
         warnings.extend(owner_references::remove_duplicates(&mut new, Step::Admission));
+        let keeps_sent = !is_tracked && tracking::keeps_sent(endpoint, target);
+        let sent = sent.or_else(|| keeps_sent.then(|| new.clone()));
         let causes = prepare(state, endpoint, target, &old, &mut new);
         match admit::validate(endpoint, &new, Some(&old), causes) {
             Ok(tolerated) => warnings.extend(tolerated),
@@ -185,6 +187,7 @@ pub(crate) async fn update_admitted(
         }
         // As in Kubernetes, an update without a change writes an object whose stored form is outdated.
         if is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
+            let mut warnings = warnings_of_update(endpoint, &old, &new, &warnings);
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
@@ -209,6 +212,7 @@ pub(crate) async fn update_admitted(
 fn warnings_of_update(endpoint: &Endpoint, old: &Value, new: &Value, decoding: &[String]) -> Vec<String> {
     let mut warnings = decoding.to_vec();
     warnings.extend(kind_warnings::on_write(endpoint, new));
+    warnings.extend(kind_warnings::on_changed_pods(endpoint, old, new));
     warnings.extend(kind_warnings::on_new_finalizers(endpoint, new, Some(old)));
     warnings
 }
@@ -391,15 +395,13 @@ fn keep_fields_outside_target(endpoint: &Endpoint, target: UpdateTarget, old: &V
             }
             *new = merged;
         }
-        UpdateTarget::Status | UpdateTarget::Approval | UpdateTarget::Finalize => {
+        // As in Kubernetes, the metadata of a Namespace may change with its finalizers.
+        UpdateTarget::Finalize => copy_field(old, new, "status"),
+        UpdateTarget::Status | UpdateTarget::Approval => {
             let managed = new["metadata"]["managedFields"].take();
             let mut merged = old.clone();
-            if target == UpdateTarget::Finalize {
-                merged["spec"] = new["spec"].take();
-            } else {
-                merged["metadata"] = strategy::metadata_of_status_update(endpoint, old, new);
-                copy_field(new, &mut merged, "status");
-            }
+            merged["metadata"] = strategy::metadata_of_status_update(endpoint, old, new);
+            copy_field(new, &mut merged, "status");
             if !managed.is_null() {
                 meta::metadata_mut(&mut merged).insert("managedFields".into(), managed);
             }

@@ -6,6 +6,7 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::delete::DeleteOptions;
+use super::pod_warnings;
 use crate::go;
 use crate::meta;
 use crate::registry::Endpoint;
@@ -16,6 +17,10 @@ const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Returns the warnings about a new or changed object.
 pub(super) fn on_write(endpoint: &Endpoint, value: &Value) -> Option<String> {
+    if endpoint.is_core("services") && value["spec"]["trafficDistribution"] == "PreferClose" {
+        let warning = "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
+        return Some(warning.to_owned());
+    }
     let is_certificate = endpoint.is_core("secrets") && value["type"] == "kubernetes.io/tls";
     is_certificate.then(|| certificate_warning(&value["data"])).flatten()
 }
@@ -59,6 +64,38 @@ fn certificate_warning(data: &Value) -> Option<String> {
             skipped(tags)
         ),
     })
+}
+
+/// Returns the warnings about the Pods of a new object.
+pub(super) fn on_new_pods(endpoint: &Endpoint, value: &Value) -> Vec<String> {
+    match template_path(endpoint) {
+        Some(path) => of_pods(value, path),
+        None if endpoint.is_core("pods") => pod_warnings::of_spec(&value["spec"], "spec"),
+        None => Vec::new(),
+    }
+}
+
+/// Returns the warnings about the template of an object whose specification changed. Those of Pods are given once.
+pub(super) fn on_changed_pods(endpoint: &Endpoint, old: &Value, new: &Value) -> Vec<String> {
+    let is_changed = meta::generation(old) != meta::generation(new);
+    template_path(endpoint).filter(|_| is_changed).map(|path| of_pods(new, path)).unwrap_or_default()
+}
+
+fn of_pods(value: &Value, path: &str) -> Vec<String> {
+    let spec = path.split('.').fold(value, |value, name| &value[name]);
+    pod_warnings::of_spec(&spec["spec"], &format!("{path}.spec"))
+}
+
+/// Returns the path of the template of Pods.
+fn template_path(endpoint: &Endpoint) -> Option<&'static str> {
+    match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
+        ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+        | ("batch", "jobs")
+        | ("", "replicationcontrollers") => Some("spec.template"),
+        ("batch", "cronjobs") => Some("spec.jobTemplate.spec.template"),
+        ("", "podtemplates") => Some("template"),
+        _ => None,
+    }
 }
 
 /// Returns the warnings about a new object.

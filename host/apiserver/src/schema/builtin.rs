@@ -95,6 +95,10 @@ pub const KINDS: &[BuiltinKind] = kinds! {
     "apiregistration.k8s.io" "v1" in k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 { APIService }
 };
 
+/// Fields that the OpenAPI document requires and kube-apiserver does not.
+const NOT_REQUIRED: [(&str, &str); 2] =
+    [("io.k8s.api.core.v1.HTTPHeader", "value"), ("io.k8s.api.core.v1.LocalObjectReference", "name")];
+
 /// Returns the definitions of all built-in types, which the first call generates.
 pub fn definitions() -> &'static Definitions {
     static DEFINITIONS: OnceLock<Definitions> = OnceLock::new();
@@ -112,6 +116,12 @@ pub fn definitions() -> &'static Definitions {
                 let names =
                     required.as_array().into_iter().flatten().filter(|name| *name != "metadata").cloned();
                 *required = names.collect();
+            }
+        }
+        for (definition, name) in NOT_REQUIRED {
+            let required = schemas.get_mut(definition).and_then(|schema| schema.get_mut("required"));
+            if let Some(Value::Array(names)) = required {
+                names.retain(|required| required != name);
             }
         }
         topology::annotate(&mut schemas);

@@ -362,12 +362,15 @@ fn is_latest(image: &str) -> bool {
 
 /// Copies the service account's name between its two fields and, on the host's network, container ports to host ports.
 fn default_pod_spec(spec: &mut Map<String, Value>) {
-    for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
-        if let Some(name) =
-            spec.get(from).filter(|name| name.as_str().is_some_and(|name| !name.is_empty())).cloned()
-        {
-            set_if_absent(spec, to, || name);
-        }
+    let account =
+        spec.get("serviceAccountName").filter(|name| name.as_str().is_some_and(|name| !name.is_empty()));
+    if let Some(account) = account.cloned() {
+        // The field that replaces the other one decides.
+        spec.insert("serviceAccount".to_owned(), account);
+    }
+    let alias = spec.get("serviceAccount").filter(|name| name.as_str().is_some_and(|name| !name.is_empty()));
+    if let Some(name) = alias.cloned() {
+        set_if_absent(spec, "serviceAccountName", || name);
     }
     if spec.get("hostNetwork").and_then(Value::as_bool) != Some(true) {
         return;
@@ -471,7 +474,8 @@ fn default_service_spec(spec: &mut Map<String, Value>) {
     if kind != "ExternalName" {
         set_if_absent(spec, "internalTrafficPolicy", || "Cluster".into());
     }
-    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
+    let has_external = spec.get("externalIPs").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && has_external) {
         set_if_absent(spec, "externalTrafficPolicy", || "Cluster".into());
     }
     if kind == "LoadBalancer" {

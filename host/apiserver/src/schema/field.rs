@@ -53,6 +53,18 @@ pub fn duplicate(path: &str, value: &Value) -> Cause {
     cause(path, "FieldValueDuplicate", &format!("Duplicate value: {}", display(value)), "")
 }
 
+/// Reports a duplicate of a value that Go prints as `shown`.
+pub fn duplicate_shown(path: &str, shown: &str) -> Cause {
+    cause(path, "FieldValueDuplicate", &format!("Duplicate value: {shown}"), "")
+}
+
+/// Reports an unsupported value that Go prints as `shown`.
+pub fn not_supported_shown(path: &str, shown: &str, supported: &[&str]) -> Cause {
+    let supported: Vec<String> = supported.iter().map(|value| go::quoted(value)).collect();
+    let detail = format!("supported values: {}", supported.join(", "));
+    cause(path, "FieldValueNotSupported", &format!("Unsupported value: {shown}"), &detail)
+}
+
 /// Reports a duplicate value without the value.
 pub fn duplicate_omitted(path: &str) -> Cause {
     cause(path, "FieldValueDuplicate", "Duplicate value", "")

@@ -49,7 +49,7 @@ pub(crate) use parse::MAX_PATTERNS_SIZE;
 pub use protobuf::{ProtobufError, decode_protobuf, encode_protobuf};
 pub(crate) use protobuf::{encode_protobuf_event, encode_protobuf_list, has_protobuf};
 pub(crate) use prune::preserves_unknown;
-pub(crate) use semantic::labels_and_annotations_causes;
+pub(crate) use semantic::{labels_and_annotations_causes, validate_label_selector};
 use serde_json::Value;
 
 use crate::status::Cause;

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use pilothouse_cel::check::Type;
-use pilothouse_model::LabelSelector;
 use serde_json::Value;
 
 use crate::admission::environment::{Environment, ResultType};
-use crate::schema::{MAX_PATTERNS_SIZE, field, path_segment_errors, qualified_name_errors};
+use crate::schema::{
+    MAX_PATTERNS_SIZE, field, path_segment_errors, qualified_name_errors, validate_label_selector,
+};
 use crate::status::{Cause, Causes};
 
 /// The most match conditions of a webhook or a policy.
@@ -86,9 +87,9 @@ impl Checker {
 
     /// Reports a label selector that is malformed.
     pub(super) fn selector(&mut self, path: &str, selector: &Value) {
-        if let Err(error) = LabelSelector::from_json(selector) {
-            self.add(field::invalid(path, selector, &error.to_string()));
-        }
+        let mut causes = Causes::default();
+        validate_label_selector(selector, path, &mut causes);
+        Vec::from(causes).into_iter().for_each(|cause| self.add(cause));
     }
 
     /// Reports an expression that cannot be compiled. Returns its type otherwise.
@@ -231,12 +232,14 @@ impl Checker {
                 whole_subresources.insert(subresource);
             }
         }
-        let is_plain = |entry: &Value| entry.as_str().is_some_and(|text| text != "*" && !text.contains('/'));
+        // As in Kubernetes, the last entry without a subresource decides.
+        let mut plain = entries.iter().filter_map(Value::as_str);
+        let last = plain.rfind(|text| !text.is_empty() && !text.contains('/'));
         if entries.len() > 1 && entries.iter().any(|entry| entry == "*/*") {
             let detail = "if '*/*' is present, must not specify other resources";
             self.add(field::invalid(path, resources, detail));
         }
-        if entries.iter().any(|entry| entry == "*") && entries.iter().any(is_plain) {
+        if entries.iter().any(|entry| entry == "*") && last.is_some_and(|text| text != "*") {
             let detail = "if '*' is present, must not specify other resources without subresources";
             self.add(field::invalid(path, resources, detail));
         }

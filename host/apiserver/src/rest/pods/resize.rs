@@ -54,7 +54,8 @@ fn copy_member(from: &Value, to: &mut Value, name: &str) {
 pub(in crate::rest) fn validate_resize(old: &Value, new: &Value) -> Vec<Cause> {
     let refused = |problem: &str| {
         let cause = field::forbidden("", problem);
-        vec![Cause { field: String::new(), ..cause }]
+        // So Go prints a path without elements.
+        vec![Cause { field: "[]".to_owned(), ..cause }]
     };
     if !old["metadata"]["annotations"][MIRROR].is_null() {
         return refused("static pods cannot be resized");
@@ -273,6 +274,6 @@ mod tests {
         let mut old = pod();
         old["metadata"]["annotations"][MIRROR] = json!("x");
         let causes = validate_resize(&old, &pod());
-        assert_eq!((causes[0].field.as_str(), causes.len()), ("", 1));
+        assert_eq!((causes[0].field.as_str(), causes.len()), ("[]", 1));
     }
 }

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    has, push_invalid, text, validate_amount, validate_at_most_all, validate_label_selector, validate_one_of,
+    autoscaling_metrics, has, push_invalid, text, validate_amount, validate_at_most_all,
+    validate_label_selector, validate_one_of,
 };
 use crate::schema::{field, names};
 use crate::status::Causes;
@@ -27,21 +28,32 @@ pub(super) fn validate_autoscaler(spec: &Value, old: Option<&Value>, causes: &mu
         causes.push(field::invalid("spec.maxReplicas", &most.into(), detail));
     }
     let target = &spec["scaleTargetRef"];
+    validate_reference(target, "spec.scaleTargetRef", causes);
+    let version = text(target, "apiVersion");
+    let before = old.and_then(|old| old.pointer("/spec/scaleTargetRef/apiVersion"));
+    let is_controller = (version, text(target, "kind")) == ("v1", "ReplicationController");
+    let is_unchanged = old.is_some() && before.and_then(Value::as_str).unwrap_or_default() == version;
+    if version.matches('/').count() > 1 && !is_unchanged {
+        let detail = format!("unexpected GroupVersion string: {version}");
+        causes.push(field::invalid("spec.scaleTargetRef.apiVersion", &Value::from(version), &detail));
+    }
+    if !version.contains('/') && !is_controller && !is_unchanged {
+        let detail = "apiVersion must specify API group";
+        causes.push(field::invalid("spec.scaleTargetRef.apiVersion", &Value::from(version), detail));
+    }
+    autoscaling_metrics::validate_metrics(spec, causes);
+    autoscaling_metrics::validate_behavior(&spec["behavior"], causes);
+}
+
+/// Checks the kind and the name of a reference.
+pub(super) fn validate_reference(reference: &Value, path: &str, causes: &mut Causes) {
     for name in ["kind", "name"] {
-        let (at, value) = (field::child("spec.scaleTargetRef", name), text(target, name));
+        let (at, value) = (field::child(path, name), text(reference, name));
         if value.is_empty() {
             causes.push(field::required(&at, ""));
         } else {
             push_invalid(causes, &at, value, names::path_segment_errors(value));
         }
-    }
-    let version = text(target, "apiVersion");
-    let before = old.and_then(|old| old.pointer("/spec/scaleTargetRef/apiVersion"));
-    let is_controller = (version, text(target, "kind")) == ("v1", "ReplicationController");
-    let is_unchanged = old.is_some() && before.and_then(Value::as_str).unwrap_or_default() == version;
-    if !version.contains('/') && !is_controller && !is_unchanged {
-        let detail = "apiVersion must specify API group";
-        causes.push(field::invalid("spec.scaleTargetRef.apiVersion", &Value::from(version), detail));
     }
 }
 
@@ -81,7 +93,7 @@ pub(super) fn validate_priority_class(new: &Value, old: Option<&Value>, causes: 
         let detail = format!("maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}");
         causes.push(field::forbidden("value", &detail));
     }
-    validate_one_of(new, "preemptionPolicy", "", &["Never", "PreemptLowerPriority"], causes);
+    validate_one_of(new, "preemptionPolicy", "", &["PreemptLowerPriority", "Never"], causes);
     let Some(old) = old else { return };
     if old["value"].as_i64().unwrap_or(0) != value {
         causes.push(field::forbidden("value", "may not be changed in an update."));

@@ -4,7 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{entries, has, push_invalid, text};
+use super::{entries, has, items, push_invalid, text, validate_non_negative};
 use crate::schema::{field, names};
 use crate::status::Causes;
 
@@ -106,4 +106,27 @@ fn json_problem(value: &Value) -> Option<String> {
         }
         _ => "unexpected end of JSON input".to_owned(),
     })
+}
+
+/// Checks the finalizers of a Namespace, which are known or have a domain.
+pub(super) fn validate_finalizers(spec: &Value, causes: &mut Causes) {
+    for (index, finalizer) in items(&spec["finalizers"]).iter().enumerate() {
+        let name = finalizer.as_str().unwrap_or_default();
+        let path = field::index("spec.finalizers", index);
+        let errors = names::qualified_name_errors(name);
+        let is_unknown = errors.is_empty() && !name.contains('/') && name != "kubernetes";
+        push_invalid(causes, &path, name, errors);
+        if is_unknown {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(field::invalid(&path, finalizer, detail));
+        }
+    }
+}
+
+/// Checks the number and the data of a ControllerRevision.
+pub(super) fn validate_revision(revision: &Value, causes: &mut Causes) {
+    validate_non_negative(revision, "revision", "", causes);
+    if revision["data"].is_null() {
+        causes.push(field::required("data", "data is mandatory"));
+    }
 }

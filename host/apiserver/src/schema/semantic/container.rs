@@ -1,30 +1,24 @@
 //! The containers of Pods.
 
+use std::collections::BTreeSet;
+
 use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{
-    NOT_NEGATIVE, PROTOCOLS, entries, ephemeral, has, items, names, probe, push_invalid, quantity, text,
-    validate_one_of, validate_port_number,
+    NOT_NEGATIVE, PROTOCOLS, container_kinds, entries, environment, ephemeral, items, lifecycle, names,
+    pod_resources, probe, push_invalid, quantity, text, validate_one_of, validate_port_number, volume_source,
 };
 use crate::schema::field;
 use crate::status::Causes;
 
-/// The fields of a Pod that an environment variable can refer to.
-const FIELDS: [&str; 9] = [
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-];
-
 /// Checks the containers of the specification at `path`, whose volumes have the given names.
-pub(super) fn validate_all(spec: &Value, path: &str, volumes: &HashSet<&str>, causes: &mut Causes) {
+pub(super) fn validate_all(
+    spec: &Value,
+    path: &str,
+    (volumes, claims): (&HashSet<&str>, &BTreeSet<&str>),
+    causes: &mut Causes,
+) {
     if items(&spec["containers"]).is_empty() {
         causes.push(field::required(&field::child(path, "containers"), ""));
     }
@@ -34,15 +28,22 @@ pub(super) fn validate_all(spec: &Value, path: &str, volumes: &HashSet<&str>, ca
         for (index, container) in items(&spec[list]).iter().enumerate() {
             let at = field::index(&at, index);
             validate(container, &at, volumes, causes);
+            pod_resources::validate_claims_of_container(container, claims, &at, causes);
+            pod_resources::validate_resize_policy(container, spec, &at, causes);
+            container_kinds::validate_restart(container, &at, causes);
             let name = text(container, "name");
             if !name.is_empty() && !container_names.insert(name) {
                 causes.push(field::duplicate(&field::child(&at, "name"), &Value::from(name)));
             }
             let is_sidecar = text(container, "restartPolicy") == "Always";
             if list == "containers" || is_sidecar {
+                lifecycle::validate_all(container, spec, &at, causes);
                 probe::validate_all(container, &at, causes);
+            } else {
+                container_kinds::validate_init(container, &at, causes);
             }
         }
+        container_kinds::validate_host_ports(&spec[list], &at, causes);
     }
     ephemeral::validate_all(spec, path, (volumes, container_names), causes);
 }
@@ -58,10 +59,11 @@ pub(super) fn validate(container: &Value, at: &str, volumes: &HashSet<&str>, cau
     if text(container, "image").is_empty() {
         causes.push(field::required(&field::child(at, "image"), ""));
     }
-    let policies = ["FallbackToLogsOnError", "File"];
+    let policies = ["File", "FallbackToLogsOnError"];
     validate_one_of(container, "terminationMessagePolicy", at, &policies, causes);
     validate_ports(&container["ports"], &field::child(at, "ports"), causes);
-    validate_environment(&container["env"], &field::child(at, "env"), causes);
+    environment::validate(&container["env"], &field::child(at, "env"), causes);
+    environment::validate_sources(&container["envFrom"], &field::child(at, "envFrom"), causes);
     validate_mounts(&container["volumeMounts"], &field::child(at, "volumeMounts"), volumes, causes);
     validate_one_of(container, "imagePullPolicy", at, &["Always", "IfNotPresent", "Never"], causes);
     validate_resources(&container["resources"], &field::child(at, "resources"), causes);
@@ -91,63 +93,6 @@ fn validate_ports(ports: &Value, path: &str, causes: &mut Causes) {
     }
 }
 
-fn validate_environment(variables: &Value, path: &str, causes: &mut Causes) {
-    for (index, variable) in items(variables).iter().enumerate() {
-        let at = field::index(path, index);
-        let (at_name, name) = (field::child(&at, "name"), text(variable, "name"));
-        if name.is_empty() {
-            causes.push(field::required(&at_name, ""));
-        } else if !name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') {
-            let detail = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-            causes.push(field::invalid(&at_name, &Value::from(name), detail));
-        }
-        if has(variable, "valueFrom") {
-            validate_source(variable, &field::child(&at, "valueFrom"), causes);
-        }
-    }
-}
-
-fn validate_source(variable: &Value, at: &str, causes: &mut Causes) {
-    let source = &variable["valueFrom"];
-    let kinds = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    let count = kinds.iter().filter(|kind| has(source, kind)).count();
-    if has(source, "fieldRef") {
-        validate_field(&source["fieldRef"], &field::child(at, "fieldRef"), causes);
-    }
-    for kind in ["configMapKeyRef", "secretKeyRef"] {
-        let (path, key) = (field::child(&field::child(at, kind), "key"), text(&source[kind], "key"));
-        if has(source, kind) && key.is_empty() {
-            causes.push(field::required(&path, ""));
-        } else if has(source, kind) {
-            push_invalid(causes, &path, key, names::data_key_errors(key));
-        }
-    }
-    let detail = if count == 0 {
-        "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-    } else if !text(variable, "value").is_empty() {
-        "may not be specified when `value` is not empty"
-    } else if count > 1 {
-        "may not have more than one field specified at a time"
-    } else {
-        return;
-    };
-    causes.push(field::invalid(at, &Value::from(""), detail));
-}
-
-fn validate_field(reference: &Value, at: &str, causes: &mut Causes) {
-    let (path, value) = (field::child(at, "fieldPath"), text(reference, "fieldPath"));
-    if value.is_empty() {
-        causes.push(field::required(&path, ""));
-        return;
-    }
-    let has_subscript = ["metadata.annotations['", "metadata.labels['"]
-        .iter()
-        .any(|start| value.starts_with(start) && value.ends_with("']"));
-    if !has_subscript && !FIELDS.contains(&value) {
-        causes.push(field::not_supported(&path, &Value::from(value), &FIELDS));
-    }
-}
-
 fn validate_mounts(mounts: &Value, path: &str, volumes: &HashSet<&str>, causes: &mut Causes) {
     let mut mount_paths = HashSet::default();
     for (index, mount) in items(mounts).iter().enumerate() {
@@ -164,6 +109,15 @@ fn validate_mounts(mounts: &Value, path: &str, volumes: &HashSet<&str>, causes: 
         }
         if !mount_paths.insert(mount_path) {
             causes.push(field::invalid(&at_path, &Value::from(mount_path), "must be unique"));
+        }
+        let (sub_path, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
+        if !sub_path.is_empty() {
+            // As in Kubernetes, the path does not say which mount it is.
+            volume_source::validate_path(sub_path, &field::child(path, "subPath"), causes);
+        }
+        if !expression.is_empty() && !sub_path.is_empty() {
+            let detail = "subPathExpr and subPath are mutually exclusive";
+            causes.push(field::invalid(&field::child(&at, "subPathExpr"), &expression.into(), detail));
         }
     }
 }

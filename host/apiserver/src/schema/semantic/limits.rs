@@ -4,18 +4,24 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{entries, items, push_invalid, quantity, text};
+use super::{entries, items, push_invalid, quantity, quota, text};
 use crate::schema::{field, names};
 use crate::status::Causes;
+
+/// The types without a domain.
+const TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
 
 pub(super) fn validate_limit_range(spec: &Value, causes: &mut Causes) {
     let mut types = BTreeSet::new();
     for (index, limit) in items(&spec["limits"]).iter().enumerate() {
         let at = field::index("spec.limits", index);
         let kind = text(limit, "type");
-        push_invalid(causes, &field::child(&at, "type"), kind, names::qualified_name_errors(kind));
+        validate_type(kind, &field::child(&at, "type"), causes);
         if !types.insert(kind) {
             causes.push(field::duplicate(&field::child(&at, "type"), &Value::from(kind)));
+        }
+        for list in ["max", "min"] {
+            validate_names(limit, kind, list, &at, causes);
         }
         if kind == "Pod" {
             for name in ["default", "defaultRequest"] {
@@ -24,12 +30,63 @@ pub(super) fn validate_limit_range(spec: &Value, causes: &mut Causes) {
                     causes.push(field::forbidden(&field::child(&at, name), detail));
                 }
             }
+        } else {
+            for list in ["default", "defaultRequest"] {
+                validate_names(limit, kind, list, &at, causes);
+            }
         }
-        let lists = ["min", "max", "default", "defaultRequest"];
+        if kind == "PersistentVolumeClaim"
+            && ["min", "max"].iter().all(|list| limit[*list]["storage"].is_null())
+        {
+            let detail = "either minimum or maximum storage value is required, but neither was provided";
+            causes.push(field::required(&field::child(&at, "limits"), detail));
+        }
+        validate_names(limit, kind, "maxLimitRequestRatio", &at, causes);
+        let lists = ["min", "max", "default", "defaultRequest", "maxLimitRequestRatio"];
         let resources: BTreeSet<&str> =
             lists.iter().flat_map(|list| entries(limit.get(*list))).map(|(name, _)| name.as_str()).collect();
         for resource in resources {
             validate_bounds(limit, resource, &at, causes);
+            validate_ratio(limit, resource, &at, causes);
+        }
+    }
+}
+
+fn validate_type(kind: &str, path: &str, causes: &mut Causes) {
+    let errors = names::qualified_name_errors(kind);
+    if errors.is_empty() && !kind.contains('/') && !TYPES.contains(&kind) {
+        let detail = "must be a standard limit type or fully qualified";
+        causes.push(field::invalid(path, &kind.into(), detail));
+    }
+    push_invalid(causes, path, kind, errors);
+}
+
+/// Checks the names of the resources of a list.
+fn validate_names(limit: &Value, kind: &str, list: &str, at: &str, causes: &mut Causes) {
+    for (name, _) in entries(limit.get(list)) {
+        let path = field::key(&field::child(at, list), name);
+        if kind == "Pod" || kind == "Container" {
+            quota::validate_container_resource(name, &path, causes);
+        } else {
+            quota::validate_resource(name, &path, causes);
+        }
+    }
+}
+
+/// Checks that the ratio of a limit to its request is at least 1 and can be reached.
+fn validate_ratio(limit: &Value, resource: &str, at: &str, causes: &mut Causes) {
+    let nanos = |list: &str| limit[list].get(resource).and_then(quantity::nanos);
+    let Some(ratio) = nanos("maxLimitRequestRatio") else { return };
+    let shown = quantity::canonical(&limit["maxLimitRequestRatio"][resource]).unwrap_or_default();
+    let path = field::key(&field::child(at, "maxLimitRequestRatio"), resource);
+    let mut refuse = |detail: String| causes.push(field::invalid(&path, &Value::from(&*shown), &detail));
+    if ratio < 1_000_000_000 {
+        refuse(format!("ratio {shown} is less than 1"));
+    }
+    if let (Some(min), Some(max)) = (nanos("min"), nanos("max")) {
+        let most = max as f64 / min as f64;
+        if ratio as f64 / 1e9 > most {
+            refuse(format!("ratio {shown} is greater than max/min = {most:.6}"));
         }
     }
 }

@@ -3,21 +3,36 @@
 //! It follows `k8s.io/apimachinery/pkg/api/validation` and `k8s.io/kubernetes/pkg/apis/*/validation`, in the order of the causes, too.
 
 mod autoscaling;
+mod autoscaling_metrics;
 mod config;
 mod container;
+mod container_kinds;
 mod endpoints;
+mod environment;
 mod ephemeral;
 mod events;
+mod job_policies;
+mod job_success;
+mod lifecycle;
 mod limits;
 mod metadata;
 mod network;
 mod pod;
+mod pod_host;
+mod pod_resources;
+mod pod_scheduling;
 mod pod_status;
+mod policy_status;
 mod probe;
 mod quota;
+mod runtime;
 mod service;
+mod service_addresses;
+mod service_traffic;
+mod stateful_set;
 mod status;
 mod volume;
+mod volume_source;
 mod workload;
 
 use serde_json::Value;
@@ -44,7 +59,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
                 pod::validate_new(spec, out);
             }
         }
-        ("", "Service") => service::validate_spec(spec, out),
+        ("", "Service") => service::validate(new, old, out),
         ("", "ReplicationController") => workload::validate_replication_controller(spec, out),
         ("", "Endpoints") => endpoints::validate_endpoints(new, out),
         ("", "Event") => events::validate_event(new, out),
@@ -58,8 +73,8 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
         ("apps", "ReplicaSet") => workload::validate_replica_set(spec, old, out),
         ("apps", "StatefulSet") => workload::validate_stateful_set(spec, old, out),
         ("apps", "DaemonSet") => workload::validate_daemon_set(spec, old, out),
-        ("batch", "Job") => workload::validate_job(spec, old, out),
-        ("batch", "CronJob") => workload::validate_cron_job(spec, old, out),
+        ("batch", "Job") => workload::validate_job(new, old, out),
+        ("batch", "CronJob") => workload::validate_cron_job(new, old, out),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::validate_autoscaler(spec, old, out),
         ("policy", "PodDisruptionBudget") => autoscaling::validate_budget(spec, out),
         ("scheduling.k8s.io", "PriorityClass") => autoscaling::validate_priority_class(new, old, out),
@@ -68,6 +83,9 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
         ("networking.k8s.io", "NetworkPolicy") => network::validate_policy(spec, out),
         ("discovery.k8s.io", "EndpointSlice") => endpoints::validate_slice(new, old, out),
         ("coordination.k8s.io", "Lease") => events::validate_lease(spec, out),
+        ("node.k8s.io", "RuntimeClass") => runtime::validate_class(new, old, out),
+        ("", "Namespace") => config::validate_finalizers(spec, out),
+        ("apps", "ControllerRevision") => config::validate_revision(new, out),
         ("storage.k8s.io", "StorageClass") => volume::validate_storage_class(new, old, out),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             causes.extend(rbac::validate_role(new, kind.kind == "ClusterRole"));
@@ -155,7 +173,7 @@ fn percentage(text: &str) -> Option<u64> {
 }
 
 /// Checks the labels and requirements of a label selector.
-fn validate_label_selector(selector: &Value, at: &str, causes: &mut Causes) {
+pub(crate) fn validate_label_selector(selector: &Value, at: &str, causes: &mut Causes) {
     metadata::validate_labels(selector.get("matchLabels"), &field::child(at, "matchLabels"), causes);
     let at = field::child(at, "matchExpressions");
     for (index, requirement) in items(&selector["matchExpressions"]).iter().enumerate() {

@@ -95,10 +95,14 @@ fn validate_backend(backend: &Value, at: &str, causes: &mut Causes) {
             causes.push(field::invalid(at, &nothing, detail));
         }
         (true, false) => {
+            let at = field::child(at, "resource");
+            let group = text(&backend["resource"], "apiGroup");
+            if !group.is_empty() {
+                push_invalid(causes, &field::child(&at, "apiGroup"), group, names::subdomain_errors(group));
+            }
             for name in ["kind", "name"] {
                 if text(&backend["resource"], name).is_empty() {
-                    let path = field::child(&field::child(at, "resource"), name);
-                    causes.push(field::required(&path, &format!("{name} is required")));
+                    causes.push(field::required(&field::child(&at, name), ""));
                 }
             }
         }

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{container, items, names, push_invalid, text, validate_one_of, volume};
+use super::{
+    container, items, names, pod_host, pod_resources, pod_scheduling, push_invalid, text, validate_one_of,
+    volume,
+};
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -14,12 +17,20 @@ pub(super) fn validate_spec(spec: &Value, path: &str, causes: &mut Causes) {
         return;
     }
     let volume_names = volume::validate_volumes(&spec["volumes"], &field::child(path, "volumes"), causes);
-    container::validate_all(spec, path, &volume_names, causes);
+    let claims = pod_resources::validate_claims(spec, path, causes);
+    container::validate_all(spec, path, (&volume_names, &claims), causes);
+    pod_resources::validate_pod_level(spec, path, causes);
     validate_one_of(spec, "restartPolicy", path, &["Always", "OnFailure", "Never"], causes);
     let dns_policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     validate_one_of(spec, "dnsPolicy", path, &dns_policies, causes);
     let at = field::child(path, "nodeSelector");
     super::metadata::validate_labels(spec.get("nodeSelector"), &at, causes);
+    pod_host::validate_shared(spec, path, causes);
+    pod_scheduling::validate_affinity(spec, path, causes);
+    pod_host::validate_dns(spec, path, causes);
+    pod_scheduling::validate_gates(spec, path, causes);
+    pod_scheduling::validate_spread(spec, path, causes);
+    pod_host::validate_host_users(spec, path, causes);
     for name in ["serviceAccountName", "nodeName", "priorityClassName"] {
         let value = text(spec, name);
         if !value.is_empty() {
@@ -38,6 +49,8 @@ pub(super) fn validate_spec(spec: &Value, path: &str, causes: &mut Causes) {
         }
     }
     validate_tolerations(&spec["tolerations"], &field::child(path, "tolerations"), causes);
+    pod_host::validate_preemption(spec, path, causes);
+    pod_host::validate_windows(spec, path, causes);
 }
 
 /// Checks what only a new Pod must satisfy.
@@ -77,11 +90,16 @@ fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Causes) {
             }
             "Exists" if !value.is_empty() => {
                 let detail = "value must be empty when `operator` is 'Exists'";
-                causes.push(field::invalid(&at_operator, toleration, detail));
+                causes.push(field::invalid(&at_operator, &value.into(), detail));
             }
             "Exists" => {}
             other => {
-                causes.push(field::not_supported(&at_operator, &Value::from(other), &["Equal", "Exists"]));
+                // The message names all operators to whoever uses one that is not enabled.
+                let supported: &[&str] = match other {
+                    "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
+                    _ => &["Equal", "Exists"],
+                };
+                causes.push(field::not_supported(&at_operator, &Value::from(other), supported));
             }
         }
         if !effect.is_empty() {
@@ -104,7 +122,11 @@ pub(super) fn validate_taints(spec: &Value, causes: &mut Causes) {
             validate_one_of(taint, "effect", &at, &TAINT_EFFECTS, causes);
         }
         if found.contains(&(key, effect)) {
-            causes.push(field::duplicate(&at, taint));
+            let shown =
+                format!("{{\"Key\":{key:?},\"Value\":{value:?},\"Effect\":{effect:?},\"TimeAdded\":null}}");
+            let mut cause = field::duplicate_shown(&at, &shown);
+            cause.message += ": taints must be unique by key and effect pair";
+            causes.push(cause);
         }
         found.push((key, effect));
     }

@@ -3,13 +3,19 @@
 use pilothouse_model::hash::{HashMap, HashSet};
 use serde_json::Value;
 
-use super::{items, text};
+use super::{items, names, push_invalid, text};
 use crate::schema::field;
 use crate::status::Causes;
 
 /// Checks the status of a Pod that differs from that of `old`.
 pub(super) fn validate(status: &Value, old: &Value, causes: &mut Causes) {
     let (before, spec) = (&old["status"], &old["spec"]);
+    validate_conditions(&status["conditions"], causes);
+    let node = text(status, "nominatedNodeName");
+    if !node.is_empty() && node != text(before, "nominatedNodeName") {
+        push_invalid(causes, "status.nominatedNodeName", node, names::subdomain_errors(node));
+    }
+    validate_generation(status, "status", causes);
     if text(status, "qosClass") != text(before, "qosClass") {
         let class = Value::from(text(status, "qosClass"));
         causes.push(field::invalid("status.qosClass", &class, "field is immutable"));
@@ -44,6 +50,59 @@ pub(super) fn validate(status: &Value, old: &Value, causes: &mut Causes) {
             if !containers.get(name).is_some_and(|container| may_restart(container, spec, exit_code)) {
                 let path = field::child(&field::index(&field::child("status", list), index), "state");
                 causes.push(field::forbidden(&path, "may not be transitioned to non-terminated state"));
+            }
+        }
+    }
+    validate_claims(status, spec, causes);
+}
+
+/// Checks conditions. Only those that Kubernetes sets may have names without a domain that are not qualified.
+fn validate_conditions(conditions: &Value, causes: &mut Causes) {
+    for (index, condition) in items(conditions).iter().enumerate() {
+        let at = field::index("status.conditions", index);
+        validate_generation(condition, &at, causes);
+        let kind = text(condition, "type");
+        push_invalid(causes, &field::child(&at, "Type"), kind, names::qualified_name_errors(kind));
+    }
+}
+
+fn validate_generation(object: &Value, at: &str, causes: &mut Causes) {
+    let generation = &object["observedGeneration"];
+    if generation.as_i64().is_some_and(|number| number < 0) {
+        let path = field::child(at, "observedGeneration");
+        causes.push(field::invalid(&path, generation, "must be a non-negative integer"));
+    }
+}
+
+/// Checks that the claims whose names the status reports are those of the specification.
+fn validate_claims(status: &Value, spec: &Value, causes: &mut Causes) {
+    let known: HashSet<&str> =
+        items(&spec["resourceClaims"]).iter().map(|claim| text(claim, "name")).collect();
+    let mut found = HashSet::default();
+    for (index, claim) in items(&status["resourceClaimStatuses"]).iter().enumerate() {
+        let at = field::index("status.resourceClaimStatuses", index);
+        let (path, name) = (field::child(&at, "name"), text(claim, "name"));
+        if !known.contains(name) {
+            let detail = "must match the name of an entry in `spec.resourceClaims`";
+            causes.push(field::invalid(&path, &name.into(), detail));
+        }
+        if !found.insert(name) {
+            causes.push(field::duplicate(&path, &name.into()));
+        }
+    }
+}
+
+/// Checks the numbers of the users of containers.
+pub(super) fn validate_users(status: &Value, causes: &mut Causes) {
+    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        for (index, container) in items(&status[list]).iter().enumerate() {
+            let at = field::child(&field::index(&field::child("status", list), index), "user.linux");
+            let user = &container["user"]["linux"];
+            for name in ["uid", "gid"] {
+                if user[name].as_i64().is_some_and(|id| !(0..=i64::from(i32::MAX)).contains(&id)) {
+                    let detail = "must be between 0 and 2147483647, inclusive";
+                    causes.push(field::invalid(&field::child(&at, name), &user[name], detail));
+                }
             }
         }
     }

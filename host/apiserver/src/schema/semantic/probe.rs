@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{has, items, text, validate_non_negative, validate_port_number_or_name};
+use super::{has, items, lifecycle, text, validate_non_negative, validate_port_number_or_name};
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -18,6 +18,11 @@ pub(super) fn validate_all(container: &Value, at: &str, causes: &mut Causes) {
             ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
         {
             validate_non_negative(probe, number, &at, causes);
+        }
+        let grace = &probe["terminationGracePeriodSeconds"];
+        if grace.as_i64().is_some_and(|seconds| seconds <= 0) {
+            let path = field::child(&at, "terminationGracePeriodSeconds");
+            causes.push(field::invalid(&path, grace, "must be greater than 0"));
         }
         let threshold = &probe["successThreshold"];
         if name != "readinessProbe" && threshold.as_i64().is_some_and(|number| number != 1) {
@@ -40,15 +45,21 @@ fn validate_handler(probe: &Value, at: &str, causes: &mut Causes) {
                 causes.push(field::required(&field::child(&at, "command"), ""));
             }
             "exec" => {}
-            _ => {
-                if handler == "httpGet" && value.get("path").is_some() && text(value, "path").is_empty() {
-                    causes.push(field::required(&field::child(&at, "path"), ""));
-                }
-                validate_port_number_or_name(value, "port", &at, causes);
-            }
+            _ => validate_request(handler, value, &at, causes),
         }
     }
     if !found {
         causes.push(field::required(at, "must specify a handler type"));
+    }
+}
+
+/// Checks where a handler of this kind connects to.
+pub(super) fn validate_request(kind: &str, request: &Value, at: &str, causes: &mut Causes) {
+    if kind == "httpGet" && request.get("path").is_some() && text(request, "path").is_empty() {
+        causes.push(field::required(&field::child(at, "path"), ""));
+    }
+    validate_port_number_or_name(request, "port", at, causes);
+    if kind == "httpGet" {
+        lifecycle::validate_http(request, at, causes);
     }
 }

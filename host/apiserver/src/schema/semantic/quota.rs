@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{NOT_NEGATIVE, entries, items, push_invalid, quantity, text};
 use crate::schema::{field, names};
@@ -55,9 +55,27 @@ const CONFLICTING_SCOPES: [[&str; 2]; 2] =
 
 /// Checks the specification of a quota. `old` is the stored object on updates.
 pub(super) fn validate_quota(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
-    for (name, amount) in entries(spec.get("hard")) {
-        let at = field::key("spec.hard", name);
-        push_invalid(causes, &at, name, names::qualified_name_errors(name));
+    validate_amounts(spec, "hard", "spec", causes);
+    validate_scopes(spec, causes);
+    validate_scope_selector(spec, causes);
+    let scopes = |spec: &Value| -> BTreeSet<String> {
+        items(&spec["scopes"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    if old.is_some_and(|old| scopes(&old["spec"]) != scopes(spec)) {
+        causes.push(field::invalid("spec.scopes", &spec["scopes"], "field is immutable"));
+    }
+}
+
+/// Checks the status of a quota.
+pub(super) fn validate_status(status: &Value, causes: &mut Causes) {
+    validate_amounts(status, "hard", "status", causes);
+    validate_amounts(status, "used", "status", causes);
+}
+
+fn validate_amounts(object: &Value, list: &str, path: &str, causes: &mut Causes) {
+    for (name, amount) in entries(object.get(list)) {
+        let at = field::key(&field::child(path, list), name);
+        validate_resource(name, &at, causes);
         if !name.contains('/') && !is_standard(name) {
             let detail = "must be a standard resource for quota";
             causes.push(field::invalid(&at, &Value::from(name.as_str()), detail));
@@ -69,14 +87,39 @@ pub(super) fn validate_quota(spec: &Value, old: Option<&Value>, causes: &mut Cau
             causes.push(field::invalid(&at, amount, "must be an integer"));
         }
     }
-    validate_scopes(spec, causes);
-    validate_scope_selector(spec, causes);
-    let scopes = |spec: &Value| -> BTreeSet<String> {
-        items(&spec["scopes"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    if old.is_some_and(|old| scopes(&old["spec"]) != scopes(spec)) {
-        causes.push(field::invalid("spec.scopes", &spec["scopes"], "field is immutable"));
+}
+
+/// Checks the name of a resource, which is known or has a domain.
+pub(super) fn validate_resource(name: &str, path: &str, causes: &mut Causes) {
+    let errors = names::qualified_name_errors(name);
+    if errors.is_empty() && !name.contains('/') && !is_known(name) {
+        let detail = "must be a standard resource type or fully qualified";
+        causes.push(field::invalid(path, &name.into(), detail));
     }
+    push_invalid(causes, path, name, errors);
+}
+
+/// Checks the name of a resource of a container.
+pub(super) fn validate_container_resource(name: &str, path: &str, causes: &mut Causes) {
+    validate_resource(name, path, causes);
+    let is_native = name.contains("kubernetes.io/");
+    let detail = if !name.contains('/') {
+        let is_standard =
+            ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-");
+        (!is_standard).then_some("must be a standard resource for containers")
+    } else {
+        let is_extended = !name.starts_with("requests.")
+            && names::qualified_name_errors(&format!("requests.{name}")).is_empty();
+        (!is_native && !is_extended).then_some("doesn't follow extended resource name standard")
+    };
+    if let Some(detail) = detail {
+        causes.push(field::invalid(path, &name.into(), detail));
+    }
+}
+
+/// Whether a resource without a domain is known anywhere.
+fn is_known(resource: &str) -> bool {
+    resource == "storage" || is_standard(resource)
 }
 
 fn is_standard(resource: &str) -> bool {
@@ -157,7 +200,7 @@ fn validate_scope_selector(spec: &Value, causes: &mut Causes) {
         }
         for _ in 0..unsupported.get(scope).copied().unwrap_or(0) {
             push_bounded(causes, || {
-                field::invalid(PATH, &selector_as_go(spec), "unsupported scope applied to resource")
+                field::invalid_shown(PATH, &selector_as_go(spec), "unsupported scope applied to resource")
             });
         }
         let at_operator = field::child(PATH, "operator");
@@ -202,15 +245,18 @@ fn push_bounded(causes: &mut Causes, cause: impl FnOnce() -> Cause) {
 }
 
 /// Returns the scope selector as messages show it: with the names of Go's fields.
-fn selector_as_go(spec: &Value) -> Value {
-    let requirements = items(&spec["scopeSelector"]["matchExpressions"]).iter().map(
-        |one| json!({"ScopeName": one["scopeName"], "Operator": one["operator"], "Values": one["values"]}),
-    );
-    json!({"MatchExpressions": requirements.collect::<Vec<_>>()})
+fn selector_as_go(spec: &Value) -> String {
+    let requirements = items(&spec["scopeSelector"]["matchExpressions"]).iter().map(|one| {
+        let (scope, operator, values) = (&one["scopeName"], &one["operator"], &one["values"]);
+        format!("{{\"ScopeName\":{scope},\"Operator\":{operator},\"Values\":{values}}}")
+    });
+    format!("{{\"MatchExpressions\":[{}]}}", requirements.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn problems(spec: &Value, old: Option<&Value>) -> Vec<String> {
@@ -274,7 +320,7 @@ mod tests {
                 "VolumeAttributesClass",
                 "Exists",
                 Value::Null,
-                ": Invalid value: {\"MatchExpressions\":[{\"Operator\":\"Exists\",",
+                ": Invalid value: {\"MatchExpressions\":[{\"ScopeName\":\"VolumeAttributesClass\",",
             ),
         ] {
             let found = problems(&selector(scope, operator, &values), None);

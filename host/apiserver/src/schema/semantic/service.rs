@@ -4,13 +4,27 @@ use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{
-    PROTOCOLS, items, names, push_invalid, text, validate_one_of, validate_port_number,
-    validate_port_number_or_name,
+    PROTOCOLS, items, names, push_invalid, service_addresses, service_traffic, text, validate_one_of,
+    validate_port_number, validate_port_number_or_name,
 };
 use crate::schema::field;
 use crate::status::Causes;
 
-pub(super) fn validate_spec(spec: &Value, causes: &mut Causes) {
+pub(super) fn validate(service: &Value, old: Option<&Value>, causes: &mut Causes) {
+    let spec = &service["spec"];
+    service_addresses::validate(spec, causes);
+    if !causes.is_empty() {
+        // As in Kubernetes, nothing else is checked, because the addresses are allocated before.
+        return;
+    }
+    if let Some(old) = old {
+        service_traffic::validate_update(&old["spec"], spec, causes);
+    }
+    validate_spec(spec, causes);
+    service_traffic::validate(service, old, causes);
+}
+
+fn validate_spec(spec: &Value, causes: &mut Causes) {
     let kind = text(spec, "type");
     let ports = items(&spec["ports"]);
     let is_headless = text(spec, "clusterIP") == "None";
@@ -32,6 +46,8 @@ pub(super) fn validate_spec(spec: &Value, causes: &mut Causes) {
     }
     super::metadata::validate_labels(spec.get("selector"), "spec.selector", causes);
     validate_one_of(spec, "sessionAffinity", "spec", &["ClientIP", "None"], causes);
+    service_traffic::validate_affinity(spec, causes);
+    service_addresses::validate_external(spec, causes);
     let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     if !kinds.contains(&kind) {
         causes.push(field::not_supported("spec.type", &Value::from(kind), &kinds));
@@ -64,6 +80,14 @@ fn validate_port<'a>(
     validate_port_number(port, "port", at, causes);
     validate_one_of(port, "protocol", at, &PROTOCOLS, causes);
     validate_port_number_or_name(port, "targetPort", at, causes);
+    if let Some(protocol) = port["appProtocol"].as_str() {
+        push_invalid(
+            causes,
+            &field::child(at, "appProtocol"),
+            protocol,
+            names::qualified_name_errors(protocol),
+        );
+    }
 }
 
 /// Checks that no two ports have the same protocol and number, or the same protocol and node port.
@@ -79,10 +103,11 @@ fn validate_unique_ports(ports: &[Value], causes: &mut Causes) {
         let own = (protocol, number(port, "port"));
         if !found.insert(own) {
             // The other members of Go's type are empty.
-            let shown = serde_json::json!({
-                "Name": "", "Protocol": protocol, "AppProtocol": null, "Port": own.1, "TargetPort": 0, "NodePort": 0
-            });
-            causes.push(field::duplicate(&at, &shown));
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{protocol:?},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                own.1
+            );
+            causes.push(field::duplicate_shown(&at, &shown));
         }
     }
 }

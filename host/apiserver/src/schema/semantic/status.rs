@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{IP_ADDRESS, NOT_NEGATIVE, entries, items, pod_status, quantity, text, validate_non_negative};
+use super::{
+    IP_ADDRESS, entries, items, names, pod_status, policy_status, push_invalid, quantity, quota, text,
+    validate_non_negative,
+};
 use crate::schema::builtin::BuiltinKind;
 use crate::schema::field;
 use crate::status::Causes;
@@ -62,9 +65,18 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
         ("", "Pod") => {
             pod_status::validate(status, old, causes);
             validate_pod(status, causes);
+            pod_status::validate_users(status, causes);
+        }
+        ("", "ResourceQuota") => quota::validate_status(status, causes),
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            validate_counts(status, &["currentReplicas", "desiredReplicas"], causes);
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            policy_status::validate(status, causes);
         }
         ("", "Service") => validate_load_balancer(new, old, causes),
         ("", "PersistentVolumeClaim") => {
+            validate_allocation(status, causes);
             for (name, amount) in entries(status.get("capacity")) {
                 if quantity::nanos(amount).is_some_and(|nanos| nanos < 0) {
                     let shown = quantity::canonical(amount).unwrap_or_default();
@@ -74,6 +86,29 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
             }
         }
         _ => {}
+    }
+}
+
+/// Checks what a claim says about the resources that it was given.
+fn validate_allocation(status: &Value, causes: &mut Causes) {
+    const STATES: [&str; 5] = [
+        "ControllerResizeInProgress",
+        "ControllerResizeInfeasible",
+        "NodeResizeInProgress",
+        "NodeResizeInfeasible",
+        "NodeResizePending",
+    ];
+    for (name, state) in entries(status.get("allocatedResourceStatuses")) {
+        const PATH: &str = "status.allocatedResourceStatuses";
+        // As in Kubernetes, the value is the name of the resource.
+        if name != "storage" {
+            causes.push(field::not_supported(PATH, &name.as_str().into(), &["storage"]));
+        } else if state.as_str().is_none_or(|state| !STATES.contains(&state)) {
+            causes.push(field::not_supported(PATH, &name.as_str().into(), &STATES));
+        }
+    }
+    for (name, _) in entries(status.get("allocatedResources")).filter(|(name, _)| *name != "storage") {
+        causes.push(field::not_supported("status.allocatedResources", &name.as_str().into(), &["storage"]));
     }
 }
 
@@ -113,15 +148,13 @@ fn validate_pod(status: &Value, causes: &mut Causes) {
         let single = list.strip_suffix('s').map(|name| text(status, name)).filter(|ip| !ip.is_empty());
         let listed: Vec<&str> = items(&status[list]).iter().map(|item| text(item, "ip")).collect();
         let addresses = if listed.is_empty() { single.into_iter().collect() } else { listed };
+        let single = text(status, list.strip_suffix('s').unwrap_or_default());
+        if let Some(first) = addresses.first().filter(|first| list == "hostIPs" && **first != single) {
+            let path = field::child(&field::index(&path, 0), "ip");
+            causes.push(field::invalid(&path, &Value::from(*first), "must be equal to `hostIP`"));
+        }
         for (index, address) in addresses.into_iter().enumerate() {
             validate_ip(address, &field::index(&path, index), causes);
-        }
-    }
-    for (index, container) in items(&status["containerStatuses"]).iter().enumerate() {
-        let path = field::index("status.containerStatuses", index);
-        if container["restartCount"].as_i64().is_some_and(|count| count < 0) {
-            let path = field::child(&path, "restartCount");
-            causes.push(field::invalid(&path, &container["restartCount"], NOT_NEGATIVE));
         }
     }
 }
@@ -132,13 +165,29 @@ fn validate_load_balancer(new: &Value, old: &Value, causes: &mut Causes) {
     let kind = new.pointer("/spec/type").and_then(Value::as_str).unwrap_or_default();
     let is_changed = old.pointer("/status/loadBalancer/ingress") != Some(ingress);
     if !items(ingress).is_empty() && kind != "LoadBalancer" && is_changed {
-        causes.push(field::forbidden(PATH, "may only be used when `spec.type` is \"LoadBalancer\""));
+        causes.push(field::forbidden(PATH, "may only be used when `spec.type` is 'LoadBalancer'"));
         return;
     }
     for (index, point) in items(ingress).iter().enumerate() {
-        let ip = text(point, "ip");
+        let (at, ip) = (field::index(PATH, index), text(point, "ip"));
         if !ip.is_empty() {
-            validate_ip(ip, &field::child(&field::index(PATH, index), "ip"), causes);
+            validate_ip(ip, &field::child(&at, "ip"), causes);
+        }
+        let (mode, at_mode) = (&point["ipMode"], field::child(&at, "ipMode"));
+        match mode.as_str() {
+            Some(_) if ip.is_empty() => {
+                causes.push(field::forbidden(&at_mode, "may not be specified when `ip` is not set"));
+            }
+            Some("Proxy" | "VIP") | None => {}
+            Some(_) => causes.push(field::not_supported(&at_mode, mode, &["Proxy", "VIP"])),
+        }
+        let (name, at_name) = (text(point, "hostname"), field::child(&at, "hostname"));
+        if !name.is_empty() {
+            push_invalid(causes, &at_name, name, names::subdomain_errors(name));
+            if name.parse::<IpAddr>().is_ok() {
+                let detail = "must be a DNS name, not an IP address";
+                causes.push(field::invalid(&at_name, &name.into(), detail));
+            }
         }
     }
 }

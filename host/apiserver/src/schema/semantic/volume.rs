@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{
     entries, has, items, names, push_invalid, quantity, text, validate_label_selector, validate_one_of,
+    volume_source,
 };
 use crate::schema::field;
 use crate::status::Causes;
@@ -77,17 +78,24 @@ pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut 
     let mut found = HashSet::default();
     for (index, volume) in items(volumes).iter().enumerate() {
         let at = field::index(path, index);
+        let mut own = Causes::default();
         let sources = POD_SOURCES.into_iter().chain([IMAGE]);
-        validate_source(volume, &at, sources, "must specify a volume type", causes);
+        validate_source(volume, &at, sources, "must specify a volume type", &mut own);
+        volume_source::validate(volume, &at, &mut own);
         let (at_name, name) = (field::child(&at, "name"), text(volume, "name"));
         if name.is_empty() {
-            causes.push(field::required(&at_name, ""));
+            own.push(field::required(&at_name, ""));
         } else {
-            push_invalid(causes, &at_name, name, names::label_errors(name));
+            push_invalid(&mut own, &at_name, name, names::label_errors(name));
         }
-        if !found.insert(name) {
-            causes.push(field::duplicate(&at_name, &Value::from(name)));
+        if found.contains(name) {
+            own.push(field::duplicate(&at_name, &Value::from(name)));
         }
+        // As in Kubernetes, containers cannot mount an invalid volume.
+        if own.is_empty() {
+            found.insert(name);
+        }
+        causes.append(&mut own);
     }
     found
 }
@@ -145,21 +153,31 @@ pub(super) fn validate_claim(spec: &Value, old: Option<&Value>, causes: &mut Cau
         push_invalid(causes, "spec.storageClassName", class, names::subdomain_errors(class));
     }
     validate_one_of(spec, "volumeMode", "spec", &["Block", "Filesystem"], causes);
-    if let Some(before) = old.and_then(|old| old.get("spec"))
-        && fixed_part(before) != fixed_part(spec)
-    {
+    let Some(old) = old else { return };
+    let (before, is_bound) = (&old["spec"], old["status"]["phase"] == "Bound");
+    if fixed_part(before, is_bound) != fixed_part(spec, is_bound) {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
                       claims";
         causes.push(field::forbidden("spec", detail));
     }
+    if before["volumeMode"] != spec["volumeMode"] {
+        causes.push(field::invalid("volumeMode", &spec["volumeMode"], "field is immutable"));
+    }
 }
 
-/// Returns what may not change in a claim's specification. The volume may be set once, and so may the class of a claim without one.
-fn fixed_part(spec: &Value) -> Value {
+/// Returns what may not change in a claim's specification. The volume may be set once, and so may the class of a claim without one. What a bound
+/// claim requests may change.
+fn fixed_part(spec: &Value, is_bound: bool) -> Value {
     let mut spec = spec.clone();
+    if is_bound && let Some(requests) = spec.pointer_mut("/resources/requests").and_then(Value::as_object_mut)
+    {
+        requests.remove("storage");
+    }
     if let Some(members) = spec.as_object_mut() {
-        for name in ["volumeName", "volumeAttributesClassName", "storageClassName", "resources"] {
-            members.remove(name);
+        members.remove("volumeName");
+        members.remove("storageClassName");
+        if is_bound {
+            members.remove("volumeAttributesClassName");
         }
         members.retain(|_, value| !value.is_null());
     }
@@ -189,11 +207,16 @@ pub(super) fn validate_storage_class(new: &Value, old: Option<&Value>, causes: &
     if provisioner.is_empty() {
         causes.push(field::required("provisioner", ""));
     } else {
-        let errors = names::qualified_name_errors(&provisioner.to_lowercase());
-        push_invalid(causes, "provisioner", provisioner, errors);
+        // As in Kubernetes, the message shows the text without capital letters.
+        let provisioner = provisioner.to_lowercase();
+        push_invalid(causes, "provisioner", &provisioner, names::qualified_name_errors(&provisioner));
+    }
+    if entries(new.get("parameters")).any(|(name, _)| name.is_empty()) {
+        causes.push(field::invalid("parameters", &"".into(), "field can not be empty."));
     }
     validate_one_of(new, "reclaimPolicy", "", &["Delete", "Retain"], causes);
     validate_one_of(new, "volumeBindingMode", "", &["Immediate", "WaitForFirstConsumer"], causes);
+    validate_topologies(&new["allowedTopologies"], causes);
     let Some(old) = old else { return };
     for name in ["parameters", "provisioner", "reclaimPolicy"] {
         if old.get(name) != new.get(name) {
@@ -202,5 +225,30 @@ pub(super) fn validate_storage_class(new: &Value, old: Option<&Value>, causes: &
     }
     if old.get("volumeBindingMode") != new.get("volumeBindingMode") {
         causes.push(field::invalid("volumeBindingMode", &new["volumeBindingMode"], "field is immutable"));
+    }
+}
+
+/// Checks where the volumes of a class can be.
+fn validate_topologies(topologies: &Value, causes: &mut Causes) {
+    for (index, term) in items(topologies).iter().enumerate() {
+        let at = field::child(&field::index("allowedTopologies", index), "matchLabelExpressions");
+        let mut keys = HashSet::default();
+        for (index, requirement) in items(&term["matchLabelExpressions"]).iter().enumerate() {
+            let at = field::index(&at, index);
+            let (values, mut found) = (items(&requirement["values"]), HashSet::default());
+            if values.is_empty() {
+                causes.push(field::required(&field::child(&at, "values"), ""));
+            }
+            for (index, value) in values.iter().enumerate() {
+                if !found.insert(value.as_str()) {
+                    causes.push(field::duplicate(&field::index(&field::child(&at, "values"), index), value));
+                }
+            }
+            let key = text(requirement, "key");
+            push_invalid(causes, &field::child(&at, "key"), key, names::qualified_name_errors(key));
+            if !keys.insert(key) {
+                causes.push(field::duplicate(&field::child(&at, "key"), &key.into()));
+            }
+        }
     }
 }

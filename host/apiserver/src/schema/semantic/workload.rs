@@ -4,13 +4,15 @@ use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use super::{
-    has, metadata, pod, text, validate_amount, validate_at_most_all, validate_label_selector,
-    validate_non_negative, validate_one_of,
+    has, job_policies, job_success, metadata, percentage, pod, stateful_set, text, validate_amount,
+    validate_at_most_all, validate_label_selector, validate_non_negative, validate_one_of,
 };
 use crate::schema::{cron, field};
 use crate::status::{Cause, Causes};
 
 const TEMPLATE: &str = "spec.template";
+/// The most characters of the name of a CronJob.
+const MAX_CRON_JOB_NAME: usize = 52;
 
 /// The fields of a StatefulSet's specification that an update may change.
 const MUTABLE_OF_STATEFUL_SET: [&str; 7] = [
@@ -47,21 +49,35 @@ fn validate_strategy(strategy: &Value, causes: &mut Causes) {
             let detail = "may not be specified when strategy `type` is 'Recreate'";
             causes.push(field::forbidden(PATH, detail));
         }
+        // A strategy without a type was not defaulted yet.
+        "Recreate" | "" => {}
         "RollingUpdate" => {
             validate_amount(update, "maxUnavailable", PATH, causes);
             validate_amount(update, "maxSurge", PATH, causes);
-            let is_zero = |name: &str| {
-                matches!(&update[name], Value::Number(number) if number.as_i64() == Some(0))
-                    || update[name] == "0%"
-            };
-            if is_zero("maxUnavailable") && is_zero("maxSurge") {
+            if is_zero(&update["maxUnavailable"]) && is_zero(&update["maxSurge"]) {
                 let path = field::child(PATH, "maxUnavailable");
                 let detail = "may not be 0 when `maxSurge` is 0";
                 causes.push(field::invalid(&path, &update["maxUnavailable"], detail));
             }
             validate_at_most_all(update, "maxUnavailable", PATH, causes);
         }
-        _ => validate_one_of(strategy, "type", "spec.strategy", &["Recreate", "RollingUpdate"], causes),
+        _ => {
+            let (max_unavailable, max_surge) = (&update["maxUnavailable"], &update["maxSurge"]);
+            let update = match update {
+                Value::Null => "null".to_owned(),
+                _ => format!("{{\"MaxUnavailable\":{max_unavailable},\"MaxSurge\":{max_surge}}}"),
+            };
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{update}}}", strategy["type"]);
+            causes.push(field::not_supported_shown("spec.strategy", &shown, &["Recreate", "RollingUpdate"]));
+        }
+    }
+}
+
+/// Whether an amount is 0 or no percentage, which counts as 0.
+fn is_zero(amount: &Value) -> bool {
+    match amount {
+        Value::String(text) => percentage(text).is_none_or(|percent| percent == 0),
+        other => other.as_i64().unwrap_or(0) == 0,
     }
 }
 
@@ -82,10 +98,11 @@ pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &
             causes.push(field::invalid("spec.podManagementPolicy", policy, detail));
         }
     }
+    stateful_set::validate(spec, causes);
     validate_non_negative(spec, "replicas", "spec", causes);
     validate_non_negative(spec, "minReadySeconds", "spec", causes);
+    validate_non_negative(&spec["ordinals"], "start", "spec.ordinals", causes);
     validate_selector_and_template(spec, "statefulset", causes);
-    validate_non_negative(spec, "revisionHistoryLimit", "spec", causes);
     let fixed = |spec: &Value| {
         let mut members = spec.as_object().cloned().unwrap_or_default();
         members.retain(|name, value| !MUTABLE_OF_STATEFUL_SET.contains(&name.as_str()) && !value.is_null());
@@ -107,8 +124,46 @@ pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &
 pub(super) fn validate_daemon_set(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     validate_selector_and_template(spec, "daemonset", causes);
     validate_non_negative(spec, "minReadySeconds", "spec", causes);
+    validate_daemon_set_strategy(&spec["updateStrategy"], causes);
     validate_non_negative(spec, "revisionHistoryLimit", "spec", causes);
     validate_unchanged(spec, old, "selector", causes);
+}
+
+fn validate_daemon_set_strategy(strategy: &Value, causes: &mut Causes) {
+    const PATH: &str = "spec.updateStrategy.rollingUpdate";
+    let update = &strategy["rollingUpdate"];
+    let (unavailable, surge) = (&update["maxUnavailable"], &update["maxSurge"]);
+    match text(strategy, "type") {
+        "OnDelete" | "" => {}
+        "RollingUpdate" => {
+            for name in ["maxUnavailable", "maxSurge"] {
+                validate_amount(update, name, PATH, causes);
+            }
+            for name in ["maxUnavailable", "maxSurge"] {
+                validate_at_most_all(update, name, PATH, causes);
+            }
+            match (is_zero(unavailable), is_zero(surge)) {
+                (false, false) => {
+                    let detail = "may not be set when maxUnavailable is non-zero";
+                    causes.push(field::invalid(&field::child(PATH, "maxSurge"), surge, detail));
+                }
+                (true, true) => {
+                    let path = field::child(PATH, "maxUnavailable");
+                    causes.push(field::required(&path, "cannot be 0 when maxSurge is 0"));
+                }
+                _ => {}
+            }
+        }
+        _ => {
+            let update = match update {
+                Value::Null => "null".to_owned(),
+                _ => format!("{{\"MaxUnavailable\":{unavailable},\"MaxSurge\":{surge}}}"),
+            };
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{update}}}", strategy["type"]);
+            let supported = ["RollingUpdate", "OnDelete"];
+            causes.push(field::not_supported_shown("spec.updateStrategy", &shown, &supported));
+        }
+    }
 }
 
 /// Checks the selector and the template of a kind with a label selector; `kind` is its name in messages.
@@ -150,7 +205,12 @@ fn validate_selector_and_template(spec: &Value, kind: &str, causes: &mut Causes)
             }
         }
     }
-    validate_template_of_replicas(template, causes);
+    let kind = match kind {
+        "statefulset" => "StatefulSet",
+        "daemonset" => "DaemonSet",
+        _ => "ReplicaSet",
+    };
+    validate_template_of_replicas(template, kind, causes);
 }
 
 fn unmatched_labels(labels: &Value) -> Cause {
@@ -158,8 +218,8 @@ fn unmatched_labels(labels: &Value) -> Cause {
     field::invalid("spec.template.metadata.labels", labels, detail)
 }
 
-/// Checks the template of Pods that are replaced when they end.
-fn validate_template_of_replicas(template: &Value, causes: &mut Causes) {
+/// Checks the template of Pods that are replaced when they end; `kind` is that of the object which does so.
+fn validate_template_of_replicas(template: &Value, kind: &str, causes: &mut Causes) {
     validate_template(template, TEMPLATE, causes);
     let spec = &template["spec"];
     let policy = text(spec, "restartPolicy");
@@ -168,8 +228,8 @@ fn validate_template_of_replicas(template: &Value, causes: &mut Causes) {
         causes.push(field::not_supported(path, &Value::from(policy), &["Always"]));
     }
     if has(spec, "activeDeadlineSeconds") {
-        let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
-        causes.push(field::forbidden("spec.template.spec.activeDeadlineSeconds", detail));
+        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
+        causes.push(field::forbidden("spec.template.spec.activeDeadlineSeconds", &detail));
     }
 }
 
@@ -211,10 +271,14 @@ pub(super) fn validate_replication_controller(spec: &Value, causes: &mut Causes)
     if selector.into_iter().flatten().any(|(key, value)| labels.get(key) != Some(value)) {
         causes.push(unmatched_labels(labels));
     }
-    validate_template_of_replicas(template, causes);
+    validate_template_of_replicas(template, "ReplicationController", causes);
 }
 
-pub(super) fn validate_job(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
+pub(super) fn validate_job(job: &Value, old: Option<&Value>, causes: &mut Causes) {
+    let spec = &job["spec"];
+    if old.is_none() {
+        job_policies::validate_generated(job, causes);
+    }
     validate_job_spec(spec, "spec", causes);
     match spec.get("selector").filter(|selector| selector.is_object()) {
         None => causes.push(field::required("spec.selector", "")),
@@ -231,8 +295,23 @@ pub(super) fn validate_job(spec: &Value, old: Option<&Value>, causes: &mut Cause
     let is_suspended = old.pointer("/spec/suspend") == Some(&Value::Bool(true));
     if !is_suspended || old.pointer("/status/startTime").is_some() {
         validate_unchanged(spec, Some(old), "template", causes);
+    } else if job_policies::fixed_template(&old["spec"]["template"])
+        != job_policies::fixed_template(&spec["template"])
+    {
+        let pod = &spec["template"]["spec"];
+        causes.push(field::invalid("spec.template.spec", pod, "field is immutable"));
     }
     validate_unchanged(spec, Some(old), "completionMode", causes);
+    for name in ["podFailurePolicy", "backoffLimitPerIndex", "managedBy"] {
+        let (before, after) = (&old["spec"][name], &spec[name]);
+        if before != after {
+            causes.push(field::invalid(&field::child("spec", name), after, "field is immutable"));
+        }
+    }
+    if old["spec"]["successPolicy"] != spec["successPolicy"] {
+        let shown = job_success::as_go(&spec["successPolicy"]);
+        causes.push(field::invalid_shown("spec.successPolicy", &shown, "field is immutable"));
+    }
     if text(spec, "completionMode") != "Indexed" {
         validate_unchanged(spec, Some(old), "completions", causes);
     }
@@ -240,20 +319,31 @@ pub(super) fn validate_job(spec: &Value, old: Option<&Value>, causes: &mut Cause
 
 fn validate_job_spec(spec: &Value, path: &str, causes: &mut Causes) {
     for name in
-        ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"]
+        ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"]
     {
         validate_non_negative(spec, name, path, causes);
     }
+    job_policies::validate(spec, path, causes);
     let at = field::child(path, "template");
     validate_template(&spec["template"], &at, causes);
     let policy = spec.pointer("/template/spec").map_or("", |pod| text(pod, "restartPolicy"));
     if !["OnFailure", "Never"].contains(&policy) {
         let detail = "valid values: \"OnFailure\", \"Never\"";
         causes.push(field::required(&field::child(&at, "spec.restartPolicy"), detail));
+    } else if has(spec, "podFailurePolicy") && policy != "Never" {
+        let detail = "only \"Never\" is supported when podFailurePolicy is specified";
+        causes.push(field::invalid(&field::child(&at, "spec.restartPolicy"), &policy.into(), detail));
     }
 }
 
-pub(super) fn validate_cron_job(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
+pub(super) fn validate_cron_job(object: &Value, old: Option<&Value>, causes: &mut Causes) {
+    let spec = &object["spec"];
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    if old.is_none() && name.len() > MAX_CRON_JOB_NAME {
+        // The names of its Jobs are longer by 11 characters.
+        let detail = format!("must be no more than {MAX_CRON_JOB_NAME} characters");
+        causes.push(field::invalid("metadata.name", &name.into(), &detail));
+    }
     let before = |name: &str| old.and_then(|old| old.pointer("/spec")?.get(name)).and_then(Value::as_str);
     validate_schedule(text(spec, "schedule"), before("schedule").unwrap_or_default(), causes);
     validate_non_negative(spec, "startingDeadlineSeconds", "spec", causes);
@@ -265,6 +355,14 @@ pub(super) fn validate_cron_job(spec: &Value, old: Option<&Value>, causes: &mut 
     validate_one_of(spec, "concurrencyPolicy", "spec", &["Allow", "Forbid", "Replace"], causes);
     let template = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
     validate_job_spec(template, "spec.jobTemplate.spec", causes);
+    if has(template, "selector") {
+        let detail = "`selector` will be auto-generated";
+        causes.push(field::invalid("spec.jobTemplate.spec.selector", &template["selector"], detail));
+    }
+    if template["manualSelector"] == true {
+        let path = "spec.jobTemplate.spec.manualSelector";
+        causes.push(field::not_supported(path, &true.into(), &["nil", "false"]));
+    }
     validate_non_negative(spec, "successfulJobsHistoryLimit", "spec", causes);
     validate_non_negative(spec, "failedJobsHistoryLimit", "spec", causes);
 }

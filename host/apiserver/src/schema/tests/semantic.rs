@@ -83,7 +83,7 @@ fn rules_of_single_kinds_name_the_field() {
             "",
             "ResourceQuota",
             json!({"spec": {"hard": {"pods": -1, "other": 1}}}),
-            &["spec.hard[other] Invalid", "spec.hard[pods] Invalid"],
+            &["spec.hard[other] Invalid", "spec.hard[other] Invalid", "spec.hard[pods] Invalid"],
         ),
         (
             "",
