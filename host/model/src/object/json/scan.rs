@@ -14,7 +14,7 @@ use super::{Span, skip};
 pub(crate) const MAX_DEPTH: u32 = 64;
 
 /// Bytes that are examined at a time.
-const BLOCK: usize = 16;
+pub(super) const BLOCK: usize = 16;
 
 /// A position in a text.
 #[derive(Clone, Copy)]
@@ -356,7 +356,7 @@ fn skip_plain(mut rest: &[u8]) -> &[u8] {
 
 /// Returns a bit mask of the bytes that are a quote, a backslash or a control character. The lowest bit is the first byte.
 #[inline]
-fn special_bytes(block: &[u8; BLOCK]) -> u32 {
+pub(super) fn special_bytes(block: &[u8; BLOCK]) -> u32 {
     let block = u8x16::new(*block);
     let is_control = block.min(u8x16::splat(0x1f)).simd_eq(block);
     let is_quote = block.simd_eq(u8x16::splat(b'"'));

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 
 use codec::Codec;
 use from_base::{FromBase, Layout};
-pub(super) use from_base::{Recipe, Replacement};
+pub(super) use from_base::{MIN_COPY, Recipe, Replacement};
 
 use super::json::Span;
 use super::metadata::Metadata;

@@ -6,7 +6,7 @@ use crate::object::Object;
 use crate::object::json::resync::MAX_ADDED_DEPTH;
 use crate::object::json::validate_against::{Allowed, Difference, validate_against_with};
 use crate::object::metadata::{FieldHints, MAX_MEMBER_STARTS, MemberStarts, Metadata};
-use crate::object::packed::Replacement;
+use crate::object::packed::{MIN_COPY, Replacement};
 
 /// Members that correspond to those of a known object.
 pub(super) struct Tail {
@@ -17,7 +17,7 @@ pub(super) struct Tail {
     count: usize,
     /// A bound of the nesting; `None` if the starts are not known.
     depth: Option<u32>,
-    /// What differs from the known members; empty unless it was asked for.
+    /// What differs from the known members, with short equal parts in between; empty unless it was asked for.
     replacements: Vec<Replacement>,
 }
 
@@ -61,8 +61,13 @@ pub(super) fn compare(known: &Object, rest: &str, collects_replacements: bool) -
         replacements: Vec::with_capacity(if collects_replacements { 32 } else { 0 }),
     };
     let replace = |replacements: &mut Vec<Replacement>, known: &Range<usize>, new: &Range<usize>| {
-        if collects_replacements {
-            replacements.push(Replacement { known: known.clone(), new: new.clone() });
+        match replacements.last_mut() {
+            _ if !collects_replacements => {}
+            // The equal text in between is too short for a copy of its own.
+            Some(last) if known.start - last.known.end < MIN_COPY => {
+                (last.known.end, last.new.end) = (known.end, new.end);
+            }
+            _ => replacements.push(Replacement { known: known.clone(), new: new.clone() }),
         }
     };
     let Some((starts, depth)) = metadata.members.known() else {

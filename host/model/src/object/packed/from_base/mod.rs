@@ -16,7 +16,7 @@ const MAX_NUMBER: u16 = (1 << 14) - 1;
 /// The bytes that a piece takes.
 const PIECE_BYTES: usize = 6;
 /// A shorter copy would save less than describing it takes, with the time to make it.
-const MIN_COPY: usize = 24;
+pub(in crate::object) const MIN_COPY: usize = 24;
 /// The most pieces. Reading a text takes a few nanoseconds for each.
 const MAX_PIECES: usize = 64;
 /// The fewest bytes that are saved. A text that saves fewer is stored as it is.
@@ -375,12 +375,12 @@ impl Layout {
     pub(super) fn text(&self, own: &str) -> Option<String> {
         let base = self.base.json();
         let mut text = String::with_capacity(self.len());
-        let mut own_at = self.own_at();
+        let mut rest = own.get(self.own_at()..)?;
         for piece in self.pieces(own) {
             text.push_str(base.get(piece.copied())?);
-            let own_end = own_at + usize::from(piece.own);
-            text.push_str(own.get(own_at..own_end)?);
-            own_at = own_end;
+            let (part, others) = rest.split_at_checked(piece.own.into())?;
+            text.push_str(part);
+            rest = others;
         }
         Some(text)
     }
