@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pilothouse_model::{Object, ObjectReader};
+use pilothouse_model::{Object, ObjectKey, ObjectReader};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -71,11 +71,17 @@ impl EventDecoder<'_> {
     }
 
     /// Decodes the line that `text` starts with, and returns the event with the length of the line, line ending included. Returns
-    /// `None` if the line is not an event in kube-apiserver's form, or if one pass cannot decode its object.
-    pub(crate) fn decode_first(&mut self, text: &str) -> Option<(WatchEvent, usize)> {
+    /// `None` if the line is not an event in kube-apiserver's form, or if one pass cannot decode its object. `line_len` is the length of
+    /// the line, if it is known.
+    pub(crate) fn decode_first(
+        &mut self,
+        text: &str,
+        line_len: Option<usize>,
+    ) -> Option<(WatchEvent, usize)> {
+        let text = text.get(..line_len.unwrap_or(text.len()))?;
         let (event, object) = first_event(text)?;
-        let (version, len) =
-            self.format.event_object(object, self.reader, |key| self.store.get_unless_compressed(key))?;
+        let stored = |key: &ObjectKey| self.store.get_unless_compressed(key);
+        let (version, len) = self.format.event_object(object, line_len.is_some(), self.reader, stored)?;
         let end = object.get(len..)?.strip_prefix('}')?;
         let rest = end.strip_prefix('\n').or_else(|| end.strip_prefix("\r\n"))?;
         (1..=MAX_VERSION_BYTES)
@@ -195,7 +201,7 @@ mod tests {
             format!(r#"{{"type":"{kind}","object":{pod}}}"#)
         };
         let mut decoder = EventDecoder { format: &format, reader: &mut reader, store: &store };
-        assert!(decoder.decode_first(&(line("ADDED", "1") + "\n")).is_some(), "it is not stored");
+        assert!(decoder.decode_first(&(line("ADDED", "1") + "\n"), None).is_some(), "it is not stored");
         let Ok(WatchEvent::Added(added)) = decoder.decode(line("ADDED", "1").as_bytes()) else {
             panic!("not an event");
         };
@@ -204,7 +210,9 @@ mod tests {
         assert_eq!(decoder.first_key(&line("BOOKMARK", "22")), None);
         for (kind, end) in [("MODIFIED", "\n"), ("DELETED", "\r\n"), ("ADDED", "\nand more")] {
             let text = line(kind, "22") + end;
-            let (event, len) = decoder.decode_first(&text).expect("of a stored object");
+            let (event, len) = decoder.decode_first(&text, None).expect("of a stored object");
+            let (same, same_len) = decoder.decode_first(&text, Some(len)).expect("of a stored object");
+            assert_eq!((format!("{event:?}"), len), (format!("{same:?}"), same_len));
             assert_eq!(&text[..len], text.trim_end_matches("and more"));
             let by_line = decoder.decode(line(kind, "22").as_bytes()).expect("an event");
             assert_eq!(format!("{event:?}"), format!("{by_line:?}"));
@@ -227,7 +235,9 @@ mod tests {
             line("MODIFIED", "22").replace("{}", "{\\") + "\n",
             String::new(),
         ] {
-            assert!(decoder.decode_first(&other).is_none(), "{other}");
+            assert!(decoder.decode_first(&other, None).is_none(), "{other}");
+            let end = memchr::memchr(b'\n', other.as_bytes());
+            assert!(decoder.decode_first(&other, end.map(|end| end + 1)).is_none(), "{other}");
         }
     }
 

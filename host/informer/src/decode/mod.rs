@@ -104,14 +104,19 @@ impl ObjectFormat {
     }
 
     /// Decodes the object of the event that `text` starts with, and returns it with its length. Returns `None` if one pass over the
-    /// text cannot decode it; see [`ObjectReader::read_event_object`].
+    /// text cannot decode it; see [`ObjectReader::read_event_object`]. `is_line` says whether the text is known to be a single line.
     pub(crate) fn event_object(
         &self,
         text: &str,
+        is_line: bool,
         reader: &mut ObjectReader,
         stored: impl FnMut(&ObjectKey) -> Option<Object>,
     ) -> Option<(Object, usize)> {
-        let decoded = reader.read_event_object(text, &self.options(), stored);
+        let decoded = if is_line {
+            reader.read_line_object(text, &self.options(), stored)
+        } else {
+            reader.read_event_object(text, &self.options(), stored)
+        };
         decoded.filter(|(object, _)| self.check_type(object).is_ok())
     }
 

@@ -14,30 +14,38 @@ pub(crate) struct Prefetcher {
     lead: usize,
     /// Where the first event that has not entered it starts, in bytes from the end of the chunk.
     remaining: usize,
+    /// Where the lines of the events in the pipeline start and end, the next one first, in bytes from the end of the chunk.
+    lines: [(usize, usize); LOOKAHEAD],
     pipeline: PrefetchPipeline,
 }
 
 impl Prefetcher {
-    /// Advances the pipeline. Must be called before the event that `text` starts with is decoded.
-    pub(crate) fn prefetch(&mut self, text: &str, decoder: &EventDecoder<'_>) {
+    /// Advances the pipeline. Must be called before the event that `text` starts with is decoded. Returns the length of the line that `text`
+    /// starts with, line ending included, if it has been found.
+    pub(crate) fn prefetch(&mut self, text: &str, decoder: &EventDecoder<'_>) -> Option<usize> {
         // The model's prefetch does nothing on other architectures.
         if !cfg!(target_arch = "x86_64") {
-            return;
+            return None;
         }
         if self.lead == 0 {
-            let end = memchr::memchr(b'\n', text.as_bytes());
-            if end.is_none_or(|end| end + 1 == text.len()) {
+            let end = memchr::memchr(b'\n', text.as_bytes())? + 1;
+            if end == text.len() {
                 // It is the only event in the chunk, as with a server that sends one event per chunk.
-                return;
+                return Some(end);
             }
             self.remaining = text.len();
         }
-        for _ in self.lead..LOOKAHEAD {
+        for position in self.lead..LOOKAHEAD {
+            let start = self.remaining;
             let next = self.next_line(text);
+            self.lines[position] = (start, self.remaining);
             let key = next.and_then(|line| decoder.first_key(line));
             decoder.store.prefetch(&mut self.pipeline, key);
         }
         self.lead = LOOKAHEAD - 1;
+        let (start, end) = self.lines[0];
+        self.lines.rotate_left(1);
+        (start == text.len() && end < start).then(|| start - end)
     }
 
     fn next_line<'a>(&mut self, text: &'a str) -> Option<&'a str> {

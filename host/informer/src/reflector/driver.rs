@@ -414,8 +414,8 @@ impl LineHandler for ChunkEvents<'_> {
     type Error = StopReading;
 
     fn read_prefix(&mut self, text: &str) -> Result<Option<usize>, StopReading> {
-        self.prefetcher.prefetch(text, &self.decoder);
-        let Some((event, len)) = self.decoder.decode_first(text) else { return Ok(None) };
+        let line_len = self.prefetcher.prefetch(text, &self.decoder);
+        let Some((event, len)) = self.decoder.decode_first(text, line_len) else { return Ok(None) };
         self.events_read += 1;
         self.step(event)?;
         Ok(Some(len))

@@ -66,17 +66,37 @@ impl ObjectReader {
         &mut self,
         text: &str,
         options: &ParseOptions<'_>,
+        stored: impl FnMut(&ObjectKey) -> Option<Object>,
+    ) -> Option<(Object, usize)> {
+        // A line break ends the event. The stored version may have it in the same place: a list may have line breaks.
+        let is_line = |len: usize| memchr::memchr(b'\n', &text.as_bytes()[..len]).is_none();
+        self.read_first(text, options, stored, is_line)
+    }
+
+    /// As [`read_event_object`](Self::read_event_object), for a `line` without line breaks, except at its end.
+    pub fn read_line_object(
+        &mut self,
+        line: &str,
+        options: &ParseOptions<'_>,
+        stored: impl FnMut(&ObjectKey) -> Option<Object>,
+    ) -> Option<(Object, usize)> {
+        debug_assert!(!line.trim_end().contains('\n'), "a line has no line breaks");
+        self.read_first(line, options, stored, |_| true)
+    }
+
+    /// Parses the object that `text` starts with, if its length is accepted.
+    fn read_first(
+        &mut self,
+        text: &str,
+        options: &ParseOptions<'_>,
         mut stored: impl FnMut(&ObjectKey) -> Option<Object>,
+        is_accepted: impl Fn(usize) -> bool,
     ) -> Option<(Object, usize)> {
         let mut references = References::new(&mut stored, &mut self.recent);
         let parsed = version_diff::parse_prefix(text, options, &mut references);
         let parsed = parsed.or_else(|| fast_path::parse_prefix(text, options, &mut references))?;
         let len = parsed.len;
-        if memchr::memchr(b'\n', &text.as_bytes()[..len]).is_some() {
-            // A line break ends the event. The stored version may have it in the same place: a list may have line breaks.
-            return None;
-        }
-        Some((self.remember(text, parsed), len))
+        is_accepted(len).then(|| (self.remember(text, parsed), len))
     }
 
     /// Returns the namespace and name of the object that `text` starts with, if it begins like the object that was read last. They are not
