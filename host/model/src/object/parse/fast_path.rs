@@ -324,7 +324,7 @@ impl<'a> Scanner<'a, '_, '_> {
 }
 
 /// Reads a map of strings without duplicate names.
-fn read_string_map(cursor: &mut Cursor<'_>) -> Option<()> {
+pub(super) fn read_string_map(cursor: &mut Cursor<'_>) -> Option<()> {
     let mut names = MemberSpans::<32>::new();
     cursor.members(|cursor, name| {
         names.push(name, Span::default())?;

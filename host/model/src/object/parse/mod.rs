@@ -4,6 +4,7 @@
 //! nearly all objects in one pass. [`version_diff`] compares a new version with the stored one. Each of the latter two gives up with `None`
 //! on text that it cannot handle, malformed text included. The tests in `tests/` compare their results.
 
+mod edited_metadata;
 mod fast_path;
 mod managed_fields;
 mod reader;

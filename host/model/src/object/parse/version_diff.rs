@@ -2,12 +2,11 @@
 //!
 //! [`validate_against_with`] validates the text. The new metadata is that of the stored version, with its ranges shifted by the change in
 //! length of the scalars before them. Each changed scalar must be valid in its place: a string for a string, a number for the generation.
-//! Anything else is left to the fast path, which reads the metadata member by member. `tests/version_diff.rs` and `tests/reader.rs` check
+//! Changes of labels and annotations are read by [`edited_metadata`]. Anything else is left to the fast path, which reads the metadata member by member. `tests/version_diff.rs` and `tests/reader.rs` check
 //! that both agree.
 
-use std::ops::Range;
-
 use super::ParseOptions;
+use super::edited_metadata::{self, Stored};
 use super::fast_path::{ParsedObject, plain_string};
 use super::reference::{OwnerHash, Preamble, RecentObjects, References};
 use super::sharing::NewObject;
@@ -16,7 +15,6 @@ use crate::ObjectKey;
 use crate::object::Object;
 use crate::object::json::Span;
 use crate::object::json::scan::Cursor;
-use crate::object::json::validate_against::{Allowed, validate_against_with};
 use crate::object::metadata::{FieldHints, MemberStarts, Metadata, StringField, StringMap};
 use crate::object::packed::Replacement;
 use crate::object::prefetch::prefetched_string;
@@ -124,19 +122,13 @@ fn compare<'a>(
     let json = if stored.is_plain() { prefetched_string(stored_json.len()) } else { String::new() };
 
     // Without the closing bracket: managed fields that are dropped may come before it.
-    let stored_members = stored_json.get(stored_start..stored_metadata.after_metadata.start() - 1)?;
+    let known = Stored { json: stored_json, metadata: stored_metadata, start: stored_start };
     let mut changes = Changes::default();
-    let on_difference = |_, stored_range: Range<usize>, new_range: Range<usize>| {
-        let stored_range = stored_start + stored_range.start..stored_start + stored_range.end;
-        let value = text.get(start + new_range.start..start + new_range.end)?;
-        may_replace(value, stored_range.start, stored_json, stored_metadata).then_some(())?;
-        changes.note(
-            stored_metadata,
-            Change { start: stored_range.start, end: stored_range.end, new_len: value.len() },
-            value,
-        )
+    let (len, changes) = match known.compare_scalars(stored_start..known.end(), &text[start..], &mut changes)
+    {
+        Some(len) => (len, changes),
+        None => edited_metadata::compare(known, text, start)?,
     };
-    let len = validate_against_with(stored_members, &text[start..], Allowed::Scalars, on_difference)?;
     let metadata_members = text.get(start..start + len)?;
     let mut cursor = Cursor::new(text);
     cursor.skip_bytes(start + len)?;
@@ -166,7 +158,7 @@ fn key(metadata: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns whether the metadata stays valid if `value` replaces the scalar at offset `start` of the stored text `json`.
-fn may_replace(value: &str, start: usize, json: &str, metadata: &Metadata) -> bool {
+pub(super) fn may_replace(value: &str, start: usize, json: &str, metadata: &Metadata) -> bool {
     let is_in = |span: Span| (span.start()..span.end()).contains(&start);
     let is_field =
         |field: &StringField| matches!(field, StringField::InText(inner) if inner.start() == start + 1);
@@ -195,29 +187,38 @@ fn may_be_parsed_member(before: &str) -> bool {
     }
 }
 
-/// A scalar of the stored text that was replaced: its range, and the length of the new one.
+/// A part of the stored text that was replaced: its range, and the length of what took its place.
 #[derive(Clone, Copy, Default)]
-struct Change {
-    start: usize,
-    end: usize,
-    new_len: usize,
+pub(super) struct Change {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) new_len: usize,
 }
 
 /// The changes of the metadata in document order.
 #[derive(Default)]
-struct Changes {
+pub(super) struct Changes {
     all: [Change; MAX_METADATA_CHANGES],
     len: usize,
     /// The new generation, if it changed.
     generation: Option<u64>,
+    /// The new deletion timestamp, if it was added.
+    pub(super) deletion_timestamp: Option<Span>,
+    /// The new annotations, if they were added or removed.
+    pub(super) annotations: Option<Span>,
 }
 
 impl Changes {
-    /// Adds a change. Gives up if there are too many.
-    fn note(&mut self, stored: &Metadata, change: Change, value: &str) -> Option<()> {
+    /// Adds the change of a scalar to `value`. Gives up if there are too many.
+    pub(super) fn note(&mut self, stored: &Metadata, change: Change, value: &str) -> Option<()> {
         if change.start == stored.generation_start as usize {
             self.generation = Some(value.parse().ok()?);
         }
+        self.add(change)
+    }
+
+    /// Adds a change. Gives up if there are too many.
+    pub(super) fn add(&mut self, change: Change) -> Option<()> {
         *self.all.get_mut(self.len)? = change;
         self.len += 1;
         Some(())
@@ -233,11 +234,13 @@ impl Changes {
         before.fold(offset, |offset, change| offset + change.new_len - (change.end - change.start))
     }
 
-    /// Returns what takes the place of the changed scalars.
+    /// Returns what takes the place of the changed parts.
     fn replacements(&self) -> Vec<Replacement> {
+        let (mut known_at, mut new_at) = (0, 0);
         let replacement = |change: &Change| {
-            let start = self.shifted(change.start, |before| before.end <= change.start);
-            Replacement { known: change.start..change.end, new: start..start + change.new_len }
+            let start = new_at + change.start - known_at;
+            (known_at, new_at) = (change.end, start + change.new_len);
+            Replacement { known: change.start..change.end, new: start..new_at }
         };
         self.all().iter().map(replacement).collect()
     }
@@ -266,11 +269,16 @@ impl Changes {
             kind: self.string(&stored.kind),
             uid: self.string(&stored.uid),
             resource_version: self.string(&stored.resource_version),
-            deletion_timestamp: self.string(&stored.deletion_timestamp),
+            deletion_timestamp: match self.deletion_timestamp {
+                Some(added) => StringField::InText(added),
+                None => self.string(&stored.deletion_timestamp),
+            },
             generation: self.generation.unwrap_or(stored.generation),
             generation_start: u32::try_from(generation_start).unwrap_or_default(),
             labels: StringMap::at(self.span(stored.labels.span())),
-            annotations: StringMap::at(self.span(stored.annotations.span())),
+            annotations: StringMap::at(
+                self.annotations.unwrap_or_else(|| self.span(stored.annotations.span())),
+            ),
             owner_references: self.span(stored.owner_references),
             after_metadata: stored.after_metadata,
             members: MemberStarts::default(),

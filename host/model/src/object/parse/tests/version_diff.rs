@@ -13,7 +13,7 @@ const POINTERS: [&str; 6] =
     ["/metadata/generation", "/metadata/uid", "/metadata/labels/z", "/spec/b", "/status/phase", "/spec/a/1"];
 
 /// Returns whether `text` is accepted as a version after `known`. If it is, checks that the result is the same as a parser's.
-fn is_accepted(known: &str, text: &str, transform: &Transform) -> bool {
+pub(super) fn is_accepted(known: &str, text: &str, transform: &Transform) -> bool {
     let Some((read, alone)) = read_after(known, text, transform) else { return false };
     assert_eq!(summary(&read), summary(&alone), "{text}");
     for pointer in POINTERS {
@@ -133,7 +133,6 @@ fn other_differences_are_left_to_the_parser() {
         ("\"o\"", "\"p\""),
         ("\"name\":\"a\"", "\"name\":\"b\""),
         ("\"namespace\":\"n\"", "\"namespace\":\"m\""),
-        ("\"x\":", "\"xx\":"),
         ("[\"f\"]", "[\"f\",\"g\"]"),
         ("\"other\":null", "\"other\":null,\"more\":1"),
         ("\"apiVersion\":\"v1\",\"metadata\"", "\"apiVersion\":\"v2\",\"metadata\""),
