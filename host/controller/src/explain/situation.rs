@@ -120,7 +120,7 @@ pub struct WatchSituation {
 }
 
 /// One of two versions that run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionSituation {
     /// SHA-256 of the .wasm file, in hex.

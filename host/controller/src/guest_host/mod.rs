@@ -176,7 +176,7 @@ impl GuestHost {
         if let Call::Reconcile(request) = call
             && let Some(event_at) = request.event_at
         {
-            let labels = origin::trace(call).and_then(|trace| trace.sampled_labels());
+            let labels = reconcile_context::trace(call).and_then(|trace| trace.sampled_labels());
             self.services.metrics.event_to_write.observe(event_at.elapsed().as_secs_f64(), labels, None);
         }
     }
@@ -411,7 +411,7 @@ impl Host for GuestHost {
 
     fn log(&self, call: &Call, line: LogLine<'_>) {
         let trace_id = match call {
-            Call::Reconcile(_) => origin::trace(call).and_then(|trace| trace.sampled_id()),
+            Call::Reconcile(_) => reconcile_context::trace(call).and_then(|trace| trace.sampled_id()),
             _ => None,
         };
         let mut context: Vec<(&str, &dyn Display)> = Vec::with_capacity(3);
@@ -456,7 +456,7 @@ impl Host for GuestHost {
         timeouts: &HttpTimeouts,
     ) -> Result<http::Response<HttpBody>, HttpError> {
         match &self.capabilities {
-            Some(capabilities) => match origin::trace(call) {
+            Some(capabilities) => match reconcile_context::trace(call) {
                 Some(trace) => send_traced(&capabilities.http, &trace, request, timeouts).await,
                 None => capabilities.http.send(request, timeouts).await,
             },

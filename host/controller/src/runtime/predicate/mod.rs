@@ -19,7 +19,7 @@ use pilothouse_cel::syntax::{
 use pilothouse_cel::{
     Budget, CompileError, EvaluationError, Expression, Value, from_json, is_missing_from_library,
 };
-use pilothouse_informer::condition::{Condition, EventKind, Verdict};
+use pilothouse_informer::condition::{Condition, ConditionValue, EventKind};
 use pilothouse_model::{Notification, Object};
 
 use condition::{CHANGE_FUNCTIONS, Translation};
@@ -122,9 +122,9 @@ impl Predicate {
     pub(crate) fn decide(&self, notification: &Notification) -> Option<bool> {
         let Some(compiled) = &self.0 else { return Some(true) };
         match compiled.condition.evaluate(notification) {
-            Verdict::True => Some(true),
-            Verdict::False => Some(false),
-            Verdict::Error | Verdict::Unknown => None,
+            ConditionValue::True => Some(true),
+            ConditionValue::False => Some(false),
+            ConditionValue::Error | ConditionValue::Unknown => None,
         }
     }
 
