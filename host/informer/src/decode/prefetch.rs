@@ -58,7 +58,11 @@ impl Prefetcher {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_model::ObjectReader;
+
     use super::*;
+    use crate::decode::test_support::pod_format;
+    use crate::store::Store;
 
     #[test]
     fn upcoming_lines_are_located_whatever_their_length() {
@@ -68,5 +72,28 @@ mod tests {
         let found: Vec<_> =
             std::iter::from_fn(|| prefetcher.next_line(&text)).map(|line| &line[..1]).collect();
         assert_eq!(found, ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn the_length_of_each_line_is_that_of_its_text() {
+        let (format, mut reader, store) = (pod_format(), ObjectReader::default(), Store::new());
+        let decoder = EventDecoder { format: &format, reader: &mut reader, store: &store };
+        let lines = [300, 10, 1, 250, 900, 7, 0, 3].map(|len| "x".repeat(len) + "\n");
+        for first in 0..lines.len() {
+            let (mut prefetcher, text) = (Prefetcher::default(), lines[first..].concat());
+            let mut rest = text.as_str();
+            for line in &lines[first..] {
+                let expected = cfg!(target_arch = "x86_64").then_some(line.len());
+                assert_eq!(prefetcher.prefetch(rest, &decoder), expected);
+                rest = &rest[line.len()..];
+            }
+            // A position that is not the start of the next line.
+            if first + 1 < lines.len() {
+                let mut prefetcher = Prefetcher::default();
+                let _ = prefetcher.prefetch(&text, &decoder);
+                let elsewhere = &text[lines[first].len() + 1..];
+                assert_eq!(prefetcher.prefetch(elsewhere, &decoder), None);
+            }
+        }
     }
 }
