@@ -1,9 +1,9 @@
 //! Parses a new version of an object by comparing all of it, the metadata included, with the stored version.
 //!
-//! [`validate_against_with`] validates the text. The new metadata is that of the stored version, with its ranges shifted by the change in
+//! [`Stored::compare_scalars`] validates the text. The new metadata is that of the stored version, with its ranges shifted by the change in
 //! length of the scalars before them. Each changed scalar must be valid in its place: a string for a string, a number for the generation.
-//! Changes of labels and annotations are read by [`edited_metadata`]. Anything else is left to the fast path, which reads the metadata member by member. `tests/version_diff.rs` and `tests/reader.rs` check
-//! that both agree.
+//! [`edited_metadata`] reads changes of labels and annotations. Anything else is left to the fast path, which reads the metadata member by
+//! member. `tests/version_diff.rs`, `tests/edited_metadata.rs` and `tests/reader.rs` check that all agree.
 
 use super::ParseOptions;
 use super::edited_metadata::{self, Stored};
