@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Judgement, Oracle, Reference, Violation};
 use crate::analysis::RunView;
 use crate::scenario::Scenario;
-use crate::scenario::invariant::{Verdict, judge};
+use crate::scenario::invariant::{InvariantResult, judge};
 
 /// One invariant of a scenario.
 #[derive(Debug)]
@@ -35,9 +35,11 @@ impl Oracle for InvariantOracle {
             return Judgement::without_subject();
         };
         let judgement = match judged.verdict {
-            Verdict::Holds => Judgement { had_subject: judged.evaluations > 0, ..Judgement::default() },
-            Verdict::NotJudged(_) => Judgement::without_subject(),
-            Verdict::Violated { event, explanation, is_unevaluated } => {
+            InvariantResult::Holds => {
+                Judgement { had_subject: judged.evaluations > 0, ..Judgement::default() }
+            }
+            InvariantResult::NotJudged(_) => Judgement::without_subject(),
+            InvariantResult::Violated { event, explanation, is_unevaluated } => {
                 let violation = Violation::of_key(self, "", Some(event), explanation);
                 Judgement::of(vec![Violation { is_unevaluated, ..violation }])
             }

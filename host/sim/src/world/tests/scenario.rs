@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::stage::plugins;
 use crate::plan::{Deviation, Fault, Moment, Plan};
 use crate::run::End;
-use crate::scenario::invariant::Verdict;
+use crate::scenario::invariant::InvariantResult;
 use crate::scenario::{Kinds, Scenario};
 use crate::world::{World, WorldOptions};
 use crate::{Run, Simulator};
@@ -33,32 +33,32 @@ invariants:
   atRest: "exists('ConfigMap', 'settings')"
 "#;
 
-fn run(deviations: Vec<Deviation>) -> (Run, Vec<Verdict>) {
+fn run(deviations: Vec<Deviation>) -> (Run, Vec<InvariantResult>) {
     run_scenario(SCENARIO, deviations)
 }
 
-fn run_scenario(text: &str, deviations: Vec<Deviation>) -> (Run, Vec<Verdict>) {
+fn run_scenario(text: &str, deviations: Vec<Deviation>) -> (Run, Vec<InvariantResult>) {
     let read = |_: &Path| Err("no such file".to_owned());
     let scenario = Scenario::parse(Path::new("leases.yaml"), text, &Kinds::built_in(), &read);
     let scenario = Arc::new(scenario.expect("a scenario"));
     let options = WorldOptions::of_scenario(&scenario);
     let mut world = World::new(plugins(super::stage::DESCRIPTOR), options).expect("a world");
     let run = world.run(&Plan::new(3, deviations)).expect("a run");
-    let verdicts = scenario.judge(&run).into_iter().map(|judgement| judgement.verdict).collect();
-    (run, verdicts)
+    let results = scenario.judge(&run).into_iter().map(|judgement| judgement.verdict).collect();
+    (run, results)
 }
 
 #[test]
 fn a_scenario_runs_and_a_crash_after_a_generated_name_violates_its_invariant() {
-    let (reference, verdicts) = run(vec![]);
+    let (reference, results) = run(vec![]);
     assert_eq!(reference.end, End::AtRest);
-    assert_eq!(verdicts, [Verdict::Holds, Verdict::Holds]);
+    assert_eq!(results, [InvariantResult::Holds, InvariantResult::Holds]);
     let resource = "leases.coordination.k8s.io".to_owned();
     let at = Moment::Request { verb: "create".to_owned(), resource, occurrence: 1 };
-    let (crashed, verdicts) = run(vec![Deviation { at, fault: Fault::CrashAfter }]);
+    let (crashed, results) = run(vec![Deviation { at, fault: Fault::CrashAfter }]);
     assert_eq!(crashed.end, End::AtRest);
-    assert!(matches!(&verdicts[0], Verdict::Violated { .. }), "{verdicts:?}");
-    assert_eq!(verdicts[1], Verdict::Holds);
+    assert!(matches!(&results[0], InvariantResult::Violated { .. }), "{results:?}");
+    assert_eq!(results[1], InvariantResult::Holds);
 }
 
 #[test]
