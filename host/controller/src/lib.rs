@@ -37,7 +37,7 @@ pub use check::{
     review_permissions,
 };
 pub use client::clients::Clients;
-pub use client::{FIELD_MANAGER as CRD_FIELD_MANAGER, RequestOrigin};
+pub use client::{FIELD_MANAGER as CRD_FIELD_MANAGER, RequestOrigin, ResourceLists};
 pub use config::sidecar::GrantMode;
 pub use config::{descriptor, limits, sidecar};
 pub use environment::{Environment, Randomness, WallClock};

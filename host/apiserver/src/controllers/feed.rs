@@ -22,6 +22,8 @@ pub(super) struct Feed {
     registry: Option<Arc<Registry>>,
     /// How many tables the registry does not serve.
     unserved: usize,
+    /// The last announced write when all tables were read last; `None` if some may have more changes.
+    read_to: Option<u64>,
 }
 
 struct Position {
@@ -32,6 +34,8 @@ struct Position {
     table: Arc<Table>,
     /// The revision up to which changes were read; `None` before the first list.
     revision: Option<u64>,
+    /// The last change of the table before it was read to its end. Most tables have not changed since.
+    change: Option<u64>,
     known: BTreeMap<Key, Arc<StoredObject>>,
 }
 
@@ -44,14 +48,22 @@ impl Feed {
         state: &State,
         on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>),
     ) -> bool {
+        // Read before the tables, so that a later write leads to another read.
+        let announced = state.storage.announced();
         let registry = state.registry();
         let mut any = false;
         if self.registry.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &registry)) {
             any |= self.follow(&registry, on_change);
             self.registry = Some(registry);
+            self.read_to = None;
         }
-        for position in self.tables.values_mut().filter(|position| position.is_served) {
-            any |= position.read(on_change);
+        if self.read_to != Some(announced) {
+            let mut is_complete = true;
+            for position in self.tables.values_mut().filter(|position| position.is_served) {
+                any |= position.read(on_change);
+                is_complete &= position.change.is_some();
+            }
+            self.read_to = is_complete.then_some(announced);
         }
         if self.unserved > 0 {
             // The table of a CRD that has no served version for now is still open.
@@ -98,6 +110,7 @@ impl Position {
             is_served: true,
             table: Arc::clone(&endpoint.resource.table),
             revision: None,
+            change: None,
             known: BTreeMap::new(),
         }
     }
@@ -108,7 +121,14 @@ impl Position {
     }
 
     fn read(&mut self, on_change: &mut dyn FnMut(&Arc<Endpoint>, Change<'_>)) -> bool {
+        // Read before the events, so that a later write leads to another read.
+        let change = self.table.last_change();
+        if self.change == Some(change) {
+            return false;
+        }
         let batch = self.revision.and_then(|revision| self.table.events_after(revision, BATCH_SIZE).ok());
+        let is_full = batch.as_ref().is_some_and(|batch| batch.events.len() >= BATCH_SIZE);
+        self.change = (!is_full).then_some(change);
         let Some(batch) = batch else {
             let (objects, revision) = self.table.list(None);
             return self.replace(objects, revision, on_change);

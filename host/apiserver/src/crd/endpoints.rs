@@ -8,8 +8,8 @@ use crate::conversion::ConversionWebhook;
 use crate::meta;
 use crate::patch::apply::CustomVersions;
 use crate::registry::{
-    CrdInfo, CustomForms, Endpoint, Names, Resource, SELECTABLE_FIELDS, ScalePaths, Strategy,
-    schema_identity, version_priority,
+    CrdInfo, CustomForms, Endpoint, EndpointDefinition, Names, Resource, ResourceDefinition,
+    SELECTABLE_FIELDS, ScalePaths, Strategy, schema_identity, version_priority,
 };
 use crate::schema::Schema;
 use crate::storage::Table;
@@ -21,7 +21,8 @@ pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>, client: &Arc<WebhookClie
     let spec = &crd["spec"];
     let webhook = ConversionWebhook::parse(&spec["conversion"], client).map(Arc::new);
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
-    let resource = Arc::new(resource(crd, &versions, table));
+    let definition = Arc::new(resource(crd, &versions));
+    let resource = Arc::new(Resource::new(definition, Arc::clone(table)));
     let storage_version = versions.iter().find(|version| version["storage"] == true);
     let stored =
         storage_version.map(|version| (Arc::new(schema(version)), schema_identity(open_api(version))));
@@ -47,11 +48,11 @@ pub(crate) fn from_crd(crd: &Value, table: &Arc<Table>, client: &Arc<WebhookClie
     let served = versions.iter().zip(&all.schemas).filter(|(version, _)| version["served"] == true);
     served
         .map(|(version, (_, schema))| {
-            let mut endpoint = endpoint(version, Arc::clone(&resource), Arc::clone(schema), stored.clone());
+            let mut endpoint = endpoint(version, &resource, Arc::clone(schema), stored.clone());
             endpoint.webhook.clone_from(&webhook);
             endpoint.versions = Some(Arc::clone(&all));
-            endpoint.deprecation = deprecation_warning(&endpoint, version, &versions);
-            endpoint
+            endpoint.deprecation = deprecation_warning(&endpoint, &resource.names.kind, version, &versions);
+            Endpoint::new(Arc::new(endpoint), Arc::clone(&resource))
         })
         .collect()
 }
@@ -65,7 +66,7 @@ fn schema(version: &Value) -> Schema {
     Schema::from_stored_crd(open_api(version)).unwrap_or_else(|_| Schema::preserving())
 }
 
-fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
+fn resource(crd: &Value, versions: &[&Value]) -> ResourceDefinition {
     let spec = &crd["spec"];
     let names = &spec["names"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -77,7 +78,7 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
         .collect();
     selectable.sort();
     selectable.dedup();
-    Resource {
+    ResourceDefinition {
         group: text(&spec["group"]),
         names: Names {
             plural: text(&names["plural"]),
@@ -100,8 +101,6 @@ fn resource(crd: &Value, versions: &[&Value], table: &Arc<Table>) -> Resource {
                 format!("{}/{name}", spec["group"].as_str().unwrap_or_default())
             },
         }),
-        addresses: None,
-        table: Arc::clone(table),
     }
 }
 
@@ -122,13 +121,12 @@ fn published_schema(version: &Value) -> Value {
 /// Returns the endpoint of a version. `stored` is the schema of the storage version, with its identity.
 fn endpoint(
     version: &Value,
-    resource: Arc<Resource>,
+    resource: &ResourceDefinition,
     schema: Arc<Schema>,
     stored: Option<(Arc<Schema>, u64)>,
-) -> Endpoint {
+) -> EndpointDefinition {
     let name = version["name"].as_str().unwrap_or_default();
-    let group = resource.group.clone();
-    let mut endpoint = Endpoint::new(&group, name, resource);
+    let mut endpoint = EndpointDefinition::new(&resource.group, name, resource);
     let served = schema_identity(open_api(version));
     endpoint.schema = Some(schema);
     endpoint.forms = stored.map(|stored| CustomForms { stored, served });
@@ -151,7 +149,12 @@ fn endpoint(
 
 /// Returns the warning of a deprecated version: that of the CRD, or else one that names the newest version instead, if there is a newer one that
 /// is served and not deprecated.
-fn deprecation_warning(endpoint: &Endpoint, version: &Value, versions: &[&Value]) -> Option<String> {
+fn deprecation_warning(
+    endpoint: &EndpointDefinition,
+    kind: &str,
+    version: &Value,
+    versions: &[&Value],
+) -> Option<String> {
     if version["deprecated"] != true {
         return None;
     }
@@ -163,7 +166,7 @@ fn deprecation_warning(endpoint: &Endpoint, version: &Value, versions: &[&Value]
         .filter_map(|version| version["name"].as_str())
         .filter(|name| version_priority(name) > version_priority(&endpoint.version))
         .max_by_key(|name| version_priority(name));
-    let (kind, api_version) = (endpoint.kind(), &endpoint.api_version);
+    let api_version = &endpoint.api_version;
     let instead = newest.map(|name| format!("; use {}/{name} {kind}", endpoint.group)).unwrap_or_default();
     Some(format!("{api_version} {kind} is deprecated{instead}"))
 }

@@ -1,10 +1,10 @@
 //! The table of built-in kinds.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use pilothouse_model::hash::HashMap;
-
-use super::{Conversion, Endpoint, Names, Resource, ScalePaths, ServiceAddresses, Strategy};
+use super::{
+    Conversion, Endpoint, EndpointDefinition, Names, Resource, ResourceDefinition, ScalePaths, Strategy,
+};
 use crate::schema::Schema;
 use crate::storage::Storage;
 
@@ -271,42 +271,57 @@ const ROWS: &[Row] = &[
 /// The warning of responses about Endpoints.
 const ENDPOINTS_WARNING: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
+/// The definitions of the built-in kinds. They are the same in all servers of a process: a simulation starts thousands.
+static DEFINITIONS: OnceLock<Vec<Definition>> = OnceLock::new();
+
+/// A built-in kind.
+struct Definition {
+    resource: Arc<ResourceDefinition>,
+    endpoints: Vec<Arc<EndpointDefinition>>,
+}
+
 /// Creates the endpoints of all built-in kinds.
 pub(super) fn endpoints(storage: &Storage) -> Vec<Endpoint> {
-    let mut resources = HashMap::default();
-    let mut endpoints: Vec<Endpoint> = ROWS
-        .iter()
-        .map(|row| {
-            let resource = Arc::new(row.resource(storage));
-            resources.insert(row.plural, Arc::clone(&resource));
-            let mut endpoint = row.endpoint(resource);
-            if row.plural == "endpoints" {
-                endpoint.deprecation = Some(ENDPOINTS_WARNING.to_owned());
-            }
-            endpoint
-        })
-        .collect();
-    if let Some(events) = resources.remove("events") {
-        let mut endpoint = Endpoint::new("events.k8s.io", "v1", events);
-        endpoint.conversion = Conversion::Events;
-        endpoint.schema = Schema::builtin("events.k8s.io", "v1", "Event");
-        endpoints.push(endpoint);
-    }
-    if let Some(autoscalers) = resources.remove("horizontalpodautoscalers") {
-        let mut endpoint = Endpoint::new("autoscaling", "v1", autoscalers);
-        endpoint.conversion = Conversion::Autoscaling;
-        endpoint.schema = Schema::builtin("autoscaling", "v1", "HorizontalPodAutoscaler");
-        endpoint.has_status = true;
-        endpoints.push(endpoint);
-    }
-    endpoints
+    let definitions = DEFINITIONS.get_or_init(|| ROWS.iter().map(Row::definition).collect());
+    let of = |definition: &Definition| {
+        let table = storage.table(&definition.resource.group, &definition.resource.names.plural);
+        let resource = Arc::new(Resource::new(Arc::clone(&definition.resource), table));
+        let endpoint = move |endpoint: &Arc<EndpointDefinition>| {
+            Endpoint::new(Arc::clone(endpoint), Arc::clone(&resource))
+        };
+        definition.endpoints.iter().map(endpoint).collect::<Vec<_>>()
+    };
+    definitions.iter().flat_map(of).collect()
 }
 
 impl Row {
-    fn resource(&self, storage: &Storage) -> Resource {
+    fn definition(&self) -> Definition {
+        let resource = self.resource();
+        let mut endpoints = vec![self.endpoint(&resource)];
+        match self.plural {
+            "endpoints" => endpoints[0].deprecation = Some(ENDPOINTS_WARNING.to_owned()),
+            "events" => {
+                let mut endpoint = EndpointDefinition::new("events.k8s.io", "v1", &resource);
+                endpoint.conversion = Conversion::Events;
+                endpoint.schema = Schema::builtin("events.k8s.io", "v1", "Event");
+                endpoints.push(endpoint);
+            }
+            "horizontalpodautoscalers" => {
+                let mut endpoint = EndpointDefinition::new("autoscaling", "v1", &resource);
+                endpoint.conversion = Conversion::Autoscaling;
+                endpoint.schema = Schema::builtin("autoscaling", "v1", "HorizontalPodAutoscaler");
+                endpoint.has_status = true;
+                endpoints.push(endpoint);
+            }
+            _ => {}
+        }
+        Definition { resource: Arc::new(resource), endpoints: endpoints.into_iter().map(Arc::new).collect() }
+    }
+
+    fn resource(&self) -> ResourceDefinition {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let has = |flag| self.flags.contains(&flag);
-        Resource {
+        ResourceDefinition {
             group: self.version.0.into(),
             names: Names {
                 plural: self.plural.into(),
@@ -328,15 +343,12 @@ impl Row {
                 is_read_only: has(ReadOnly),
             },
             custom: None,
-            addresses: (self.version.0.is_empty() && self.plural == "services")
-                .then(ServiceAddresses::default),
-            table: storage.table(self.version.0, self.plural),
         }
     }
 
-    fn endpoint(&self, resource: Arc<Resource>) -> Endpoint {
+    fn endpoint(&self, resource: &ResourceDefinition) -> EndpointDefinition {
         let (group, version) = self.version;
-        let mut endpoint = Endpoint::new(group, version, resource);
+        let mut endpoint = EndpointDefinition::new(group, version, resource);
         endpoint.schema = Schema::builtin(group, version, self.kind);
         endpoint.has_status = self.status;
         if self.kind == "ComponentStatus" {

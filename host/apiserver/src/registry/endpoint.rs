@@ -1,13 +1,14 @@
 //! Endpoints: a stored resource as one version of a group serves it.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
-use super::Resource;
+use super::{Resource, ResourceDefinition};
 use crate::conversion::{ConversionWebhook, autoscalers, core_events};
 use crate::patch::apply::CustomVersions;
 use crate::schema::{self, Schema};
@@ -15,16 +16,22 @@ use crate::status::{ResourceRef, Status};
 use crate::storage::{ObjectDraft, StoredObject};
 use crate::table::Columns;
 
-/// A resource as one version of an API group serves it.
+/// A resource of one server, as one version of an API group serves it.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// Identifies the endpoint in the cache of an event's serialized bytes.
+    definition: Arc<EndpointDefinition>,
+    pub resource: Arc<Resource>,
+}
+
+/// What an endpoint is, without the objects that it serves.
+#[derive(Debug)]
+pub(crate) struct EndpointDefinition {
+    /// Identifies the definition in the cache of an event's serialized bytes.
     pub id: usize,
     pub group: String,
     pub version: String,
     /// `GROUP/VERSION`, or `VERSION` in the core group.
     pub api_version: String,
-    pub resource: Arc<Resource>,
     pub conversion: Conversion,
     /// The webhook that converts custom resources from and to this version.
     pub webhook: Option<Arc<ConversionWebhook>>,
@@ -84,8 +91,16 @@ pub(crate) struct ScalePaths {
     pub selector: Option<String>,
 }
 
-impl Endpoint {
-    pub(crate) fn new(group: &str, version: &str, resource: Arc<Resource>) -> Self {
+impl Deref for Endpoint {
+    type Target = EndpointDefinition;
+
+    fn deref(&self) -> &EndpointDefinition {
+        &self.definition
+    }
+}
+
+impl EndpointDefinition {
+    pub(crate) fn new(group: &str, version: &str, resource: &ResourceDefinition) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let type_meta =
@@ -106,8 +121,14 @@ impl Endpoint {
             deprecation: None,
             open_api: None,
             type_meta: Bytes::from(type_meta),
-            resource,
         }
+    }
+}
+
+impl Endpoint {
+    /// Creates the endpoint of a resource from its definition.
+    pub(crate) fn new(definition: Arc<EndpointDefinition>, resource: Arc<Resource>) -> Self {
+        Self { definition, resource }
     }
 
     /// Returns the kind.

@@ -15,9 +15,9 @@ use bytes::Bytes;
 use crate::storage::Storage;
 
 pub(crate) use endpoint::{
-    Conversion, CustomForms, Endpoint, SELECTABLE_FIELDS, ScalePaths, schema_identity,
+    Conversion, CustomForms, Endpoint, EndpointDefinition, SELECTABLE_FIELDS, ScalePaths, schema_identity,
 };
-pub(crate) use resource::{CrdInfo, Names, Resource, Strategy, field_selector_value};
+pub(crate) use resource::{CrdInfo, Names, Resource, ResourceDefinition, Strategy, field_selector_value};
 pub(crate) use service_addresses::{Addresses, ServiceAddresses, node_port, protocol};
 
 /// An immutable snapshot of the served resources. A change of a CRD replaces it.
@@ -146,18 +146,23 @@ impl Registry {
             .find(|endpoint| endpoint.resource.names.kind == kind)
     }
 
-    /// Returns one endpoint for each stored resource: that of its preferred version.
+    /// Returns one endpoint for each stored resource: that of its preferred version. They are sorted by group and plural name.
     pub(crate) fn preferred_endpoints(&self) -> Vec<Arc<Endpoint>> {
-        let mut preferred: BTreeMap<(String, String), Arc<Endpoint>> = BTreeMap::new();
-        for endpoint in self.endpoints() {
-            let resource = &endpoint.resource;
-            if endpoint.group == resource.group {
-                preferred
-                    .entry((resource.group.clone(), resource.names.plural.clone()))
-                    .or_insert_with(|| Arc::clone(endpoint));
+        let mut preferred = Vec::new();
+        for (name, group) in &self.groups {
+            let is_stored = |endpoint: &&Arc<Endpoint>| endpoint.resource.group == *name;
+            if let [version] = group.versions.as_slice() {
+                preferred.extend(version.endpoints.values().filter(is_stored).cloned());
+                continue;
             }
+            let mut by_plural: BTreeMap<&str, &Arc<Endpoint>> = BTreeMap::new();
+            let endpoints = group.versions.iter().flat_map(|version| version.endpoints.values());
+            for endpoint in endpoints.filter(is_stored) {
+                by_plural.entry(&endpoint.resource.names.plural).or_insert(endpoint);
+            }
+            preferred.extend(by_plural.into_values().cloned());
         }
-        preferred.into_values().collect()
+        preferred
     }
 
     /// Iterates over all endpoints, each group's preferred version first.

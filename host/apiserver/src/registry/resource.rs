@@ -1,5 +1,6 @@
 //! Stored resources: their names, their registry strategy and the fields that selectors may use.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -7,9 +8,18 @@ use serde_json::Value;
 use super::ServiceAddresses;
 use crate::storage::{ObjectDraft, Table};
 
-/// A stored resource. One or several endpoints serve it.
+/// A stored resource of one server. One or several endpoints serve it.
 #[derive(Debug)]
 pub(crate) struct Resource {
+    definition: Arc<ResourceDefinition>,
+    /// The addresses of the objects; `None` unless the resource is that of Services.
+    pub addresses: Option<ServiceAddresses>,
+    pub table: Arc<Table>,
+}
+
+/// What a resource is, without its objects.
+#[derive(Debug)]
+pub(crate) struct ResourceDefinition {
     /// The API group that the objects are stored under, empty for core.
     pub group: String,
     pub names: Names,
@@ -20,9 +30,14 @@ pub(crate) struct Resource {
     pub strategy: Strategy,
     /// The CRD that defines the resource; `None` for a built-in one.
     pub custom: Option<CrdInfo>,
-    /// The addresses of the objects; `None` unless the resource is that of Services.
-    pub addresses: Option<ServiceAddresses>,
-    pub table: Arc<Table>,
+}
+
+impl Deref for Resource {
+    type Target = ResourceDefinition;
+
+    fn deref(&self) -> &ResourceDefinition {
+        &self.definition
+    }
 }
 
 /// The names of a resource, as in a CRD's `spec.names`.
@@ -69,6 +84,12 @@ pub(crate) struct CrdInfo {
 }
 
 impl Resource {
+    /// Creates a resource whose objects are in `table`.
+    pub(crate) fn new(definition: Arc<ResourceDefinition>, table: Arc<Table>) -> Self {
+        let has_addresses = definition.group.is_empty() && definition.names.plural == "services";
+        Self { addresses: has_addresses.then(ServiceAddresses::default), definition, table }
+    }
+
     /// Creates the draft of an object that is to be stored, with the values of its selectable fields.
     pub(crate) fn draft(&self, mut value: Value) -> ObjectDraft {
         // Built-in kinds are always stored in the same version.

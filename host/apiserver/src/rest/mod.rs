@@ -37,6 +37,7 @@ pub(crate) mod strategy;
 pub(crate) mod token;
 pub(crate) mod topology_labels;
 mod tracking;
+mod unchanged;
 pub(crate) mod update;
 mod warnings;
 

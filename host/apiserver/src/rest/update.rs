@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::internal::{ControllerAdmission, complete};
 use super::owner_references::{self, Step};
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, pods, quota, scale, strategy, tracking,
+    WriteResult, admit, built_in, certificates, crd_sync, pods, quota, scale, strategy, tracking, unchanged,
     warnings as kind_warnings,
 };
 use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
@@ -186,7 +186,7 @@ pub(crate) async fn update_admitted(
             })?;
         }
         // As in Kubernetes, an update without a change writes an object whose stored form is outdated.
-        if is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
+        if unchanged::is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
             let mut warnings = warnings_of_update(endpoint, &old, &new, &warnings);
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
@@ -475,22 +475,6 @@ fn check_added_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
     vec![field::forbidden("metadata.finalizers", &detail)]
 }
 
-/// Whether an update changes nothing and is therefore not written. Times in the managed fields do not count.
-fn is_unchanged(old: &Value, new: &Value) -> bool {
-    /// Returns the object without the times of its managers, which decide their order, too.
-    fn without_times(value: &Value) -> Value {
-        let mut value = value.clone();
-        if let Some(entries) = value["metadata"]["managedFields"].as_array_mut() {
-            for entry in entries.iter_mut() {
-                entry.as_object_mut().map(|entry| entry.remove("time"));
-            }
-            entries.sort_by_cached_key(Value::to_string);
-        }
-        value
-    }
-    old == new || (old["spec"] == new["spec"] && without_times(old) == without_times(new))
-}
-
 /// Stores the new state as [`store`] does, and charges the quotas of its namespace for it.
 async fn store_charged(
     state: &State,
@@ -547,13 +531,6 @@ fn is_deletion_complete(endpoint: &Endpoint, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn managed_fields_times_alone_are_not_a_change() {
-        let with = |time: &str, labels: Value| json!({"metadata": {"labels": labels, "managedFields": [{"time": time}]}});
-        assert!(is_unchanged(&with("a", json!({})), &with("b", json!({}))));
-        assert!(!is_unchanged(&with("a", json!({})), &with("b", json!({"x": "y"}))));
-    }
 
     #[test]
     fn finalizers_can_be_removed_but_not_added_during_deletion() {

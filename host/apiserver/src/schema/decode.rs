@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::defaults::QUANTITY;
 use super::node::{SchemaRef, Type};
-use super::{Schema, field, format, object_meta, quantity};
+use super::path::Path;
+use super::{Schema, format, object_meta, quantity};
 
 const QUANTITY_SYNTAX: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
@@ -27,8 +28,8 @@ impl Schema {
     /// Returns the error of Go's JSON decoder as [`Schema::decode_error`] does, without the kind.
     pub(crate) fn json_error(&self, object: &Value) -> Option<String> {
         match self.built_in {
-            Some(kind) => find_error(object, self.root(), kind.kind, ""),
-            None => find_error(object.get("metadata")?, object_meta(), "ObjectMeta", ""),
+            Some(kind) => find_error(object, self.root(), kind.kind, Path::Root),
+            None => find_error(object.get("metadata")?, object_meta(), "ObjectMeta", Path::Root),
         }
     }
 
@@ -89,7 +90,7 @@ fn conversion_error(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
 }
 
 /// Returns the first error in `value`, which is at `path` of the Go struct `owner`.
-fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> Option<String> {
+fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: Path<'_>) -> Option<String> {
     let node = schema.node();
     let has_type = match value {
         Value::Null => return None,
@@ -105,8 +106,7 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> 
         },
     };
     if !has_type {
-        let target =
-            if path.is_empty() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
+        let target = if path.is_root() { "value".to_owned() } else { format!("struct field {owner}.{path}") };
         return Some(format!(
             "json: cannot unmarshal {} into Go {target} of type {}",
             match value {
@@ -128,8 +128,8 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: &str) -> 
             let is_struct = node.definition.is_some();
             object.iter().find_map(|(name, child)| {
                 // As in Go, the keys of a map are no part of the path.
-                let at = if is_struct { field::child(path, name) } else { path.to_owned() };
-                find_error(child, schema.field(name)?, owner, &at)
+                let at = if is_struct { Path::Field(&path, name) } else { path };
+                find_error(child, schema.field(name)?, owner, at)
             })
         }
         Value::Array(items) => {

@@ -95,7 +95,7 @@ pub fn not_found(path: &str, value: &Value) -> Cause {
 
 /// Returns the path of a field: `parent.name`, or `name` at the root.
 pub fn child(parent: &str, name: &str) -> String {
-    if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
+    if parent.is_empty() { name.to_owned() } else { [parent, ".", name].concat() }
 }
 
 /// Returns the path of an entry of a map: `parent[key]`.

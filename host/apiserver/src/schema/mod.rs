@@ -17,6 +17,7 @@ mod format;
 mod names;
 mod node;
 mod parse;
+mod path;
 mod pattern_error;
 mod protobuf;
 mod prune;

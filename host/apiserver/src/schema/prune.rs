@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::node::{AdditionalProperties, Arena, NodeId, SchemaRef, Type};
+use super::path::Path;
 use super::protobuf::is_value_field;
-use super::{Schema, field, object_meta};
+use super::{Schema, object_meta};
 use crate::go;
 
 /// The most unknown fields of a built-in kind that are reported, as in `sigs.k8s.io/json`.
@@ -22,7 +23,7 @@ impl Schema {
     /// `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning`.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut pruner = Pruner::new(self.is_built_in());
-        pruner.node(object, Some(self.root()), true, "");
+        pruner.node(object, Some(self.root()), true, Path::Root);
         pruner.paths()
     }
 
@@ -42,13 +43,13 @@ impl Schema {
     /// Removes unknown fields, but keeps what Go's encoder omits. The manager of an applied configuration owns that, too.
     pub(crate) fn remove_unknown_fields(&self, object: &mut Value) {
         let mut pruner = Pruner { keeps_zero: true, ..Pruner::new(self.is_built_in()) };
-        pruner.node(object, Some(self.root()), true, "");
+        pruner.node(object, Some(self.root()), true, Path::Root);
     }
 
     /// Whether a value of a part of a custom resource has unknown fields.
     pub(super) fn has_unknown_fields(&self, value: &Value, schema: SchemaRef<'_>) -> bool {
         let mut pruner = Pruner::new(false);
-        pruner.node(&mut value.clone(), Some(schema), schema.node().custom_root, "");
+        pruner.node(&mut value.clone(), Some(schema), schema.node().custom_root, Path::Root);
         !pruner.paths().is_empty()
     }
 }
@@ -77,7 +78,7 @@ pub(super) fn prune_metadata_of_defaults(arena: &mut Arena) {
             let schema =
                 SchemaRef::new(arena, NodeId(u32::try_from(index).expect("nodes have 32-bit indexes")));
             let mut pruner = Pruner { metadata_only: true, ..Pruner::new(false) };
-            pruner.node(&mut default, Some(schema), false, "");
+            pruner.node(&mut default, Some(schema), false, Path::Root);
             arena.nodes[index].default = Some(default);
         }
         let node = &arena.nodes[index];
@@ -92,7 +93,7 @@ fn prune_defaults_of_metadata(arena: &mut Arena, NodeId(metadata): NodeId) {
     let node = &mut arena.nodes[metadata as usize];
     if let Some(default) = &mut node.default {
         let mut pruner = Pruner::new(true);
-        pruner.node(default, Some(object_meta()), false, "");
+        pruner.node(default, Some(object_meta()), false, Path::Root);
     }
     let unknown = node.properties.iter().filter(|(name, _)| object_meta().field(name).is_none());
     let unknown: Vec<NodeId> = unknown.map(|(_, property)| property.node).collect();
@@ -136,7 +137,7 @@ impl Pruner {
         paths
     }
 
-    fn node(&mut self, value: &mut Value, schema: Option<SchemaRef<'_>>, root: bool, path: &str) {
+    fn node(&mut self, value: &mut Value, schema: Option<SchemaRef<'_>>, root: bool, path: Path<'_>) {
         match value {
             Value::Object(object) => self.object(object, schema, root, path),
             Value::Array(items) => {
@@ -145,7 +146,7 @@ impl Pruner {
                     return;
                 }
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.node(item, item_schema, false, &field::index(path, index));
+                    self.node(item, item_schema, false, Path::Index(&path, index));
                 }
             }
             _ => {}
@@ -157,37 +158,37 @@ impl Pruner {
         object: &mut Map<String, Value>,
         schema: Option<SchemaRef<'_>>,
         root: bool,
-        path: &str,
+        path: Path<'_>,
     ) {
         let Some(schema) = schema else { return };
         let is_custom_object = (root && !self.built_in) || schema.node().embedded;
-        let names: Vec<String> = object.keys().cloned().collect();
-        for name in names {
-            let at = field::child(path, &name);
+        object.retain(|name, value| {
+            let at = Path::Field(&path, name);
             if is_custom_object && OBJECT_FIELDS.contains(&name.as_str()) {
                 if name == "metadata" {
                     let mut meta = Pruner { keeps_zero: self.keeps_zero, ..Pruner::new(true) };
-                    meta.node(&mut object[&name], Some(object_meta()), false, &at);
+                    meta.node(value, Some(object_meta()), false, at);
                     let of_metadata =
-                        if path.is_empty() { &mut self.of_metadata } else { &mut self.of_embedded };
+                        if path.is_root() { &mut self.of_metadata } else { &mut self.of_embedded };
                     of_metadata.append(&mut meta.removed);
                 }
-                continue;
+                return true;
             }
-            if let Some(child) = schema.field(&name) {
-                if self.built_in && !self.keeps_zero && is_omitted(schema, &name, &object[&name], child) {
-                    object.remove(&name);
-                    continue;
+            if let Some(child) = schema.field(name) {
+                if self.built_in && !self.keeps_zero && is_omitted(schema, name, value, child) {
+                    return false;
                 }
-                self.node(&mut object[&name], Some(child), false, &at);
-            } else if !self.metadata_only
-                && !preserves_unknown(schema)
-                && schema.node().additional == AdditionalProperties::Forbidden
-            {
-                object.remove(&name);
-                self.removed.push(at);
+                self.node(value, Some(child), false, at);
+                return true;
             }
-        }
+            let is_known = self.metadata_only
+                || preserves_unknown(schema)
+                || schema.node().additional != AdditionalProperties::Forbidden;
+            if !is_known {
+                self.removed.push(at.to_string());
+            }
+            is_known
+        });
     }
 }
 

@@ -57,7 +57,7 @@ impl CommittedObject {
         Self { object: Arc::clone(object), endpoint: endpoint.cloned() }
     }
 
-    /// Returns the object, with `apiVersion` and `kind` where the resource is still served. Parses it each time.
+    /// Returns the object, with `apiVersion` and `kind` where the resource is still served. Creates it each time.
     #[must_use]
     pub fn value(&self) -> Value {
         let mut value = self.object.value();

@@ -9,6 +9,11 @@ use super::{Event, StoredObject, TableName};
 ///
 /// Tables call it while they are locked for writing. An implementation must return quickly and must not use the tables.
 pub(crate) trait ChangeLog: Debug + Send + Sync {
+    /// Whether the log reads the value of each object, which is then kept with the object.
+    fn reads_values(&self) -> bool {
+        false
+    }
+
     /// Records a write of one object.
     fn written(&self, table: &Arc<TableName>, event: &Arc<Event>);
 

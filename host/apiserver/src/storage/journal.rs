@@ -23,6 +23,10 @@ impl Journal {
 }
 
 impl ChangeLog for Journal {
+    fn reads_values(&self) -> bool {
+        true
+    }
+
     fn written(&self, table: &Arc<TableName>, event: &Arc<Event>) {
         self.entries.lock().push((Arc::clone(table), Arc::clone(event)));
     }

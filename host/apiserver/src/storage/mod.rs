@@ -120,6 +120,11 @@ impl Storage {
         self.revision.current()
     }
 
+    /// Returns the revision of the write that was announced last. Each write is announced once, after its table has recorded it.
+    pub(crate) fn announced(&self) -> u64 {
+        *self.revision.changed.borrow()
+    }
+
     /// Returns a receiver that is notified of every write to any table.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.revision.changed.subscribe()

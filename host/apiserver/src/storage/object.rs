@@ -37,6 +37,8 @@ pub(crate) struct StoredObject {
     pub schema: u64,
     /// The JSON object without `apiVersion` and `kind`.
     body: Bytes,
+    /// The value of the body, if a change log reads it.
+    parsed: Option<Box<Value>>,
 }
 
 /// An owner reference.
@@ -55,22 +57,30 @@ impl StoredObject {
     /// Creates the stored version of a draft at `revision`.
     pub(crate) fn new(mut draft: ObjectDraft, revision: u64) -> Self {
         let api_version = set_version(&mut draft.value, Some(revision));
-        Self { api_version, ..Self::from_draft(draft, revision) }
+        Self { api_version, ..Self::from_draft(draft, revision).0 }
+    }
+
+    /// Creates the stored version as [`Self::new`] does, and keeps its value, so that [`Self::value`] need not parse it. Takes more memory.
+    pub(crate) fn with_value(mut draft: ObjectDraft, revision: u64) -> Self {
+        let api_version = set_version(&mut draft.value, Some(revision));
+        let (object, value) = Self::from_draft(draft, revision);
+        Self { api_version, parsed: Some(Box::new(value)), ..object }
     }
 
     /// Returns the object that a dry run would have stored, with the draft's resourceVersion.
     pub(crate) fn unwritten(mut draft: ObjectDraft) -> Self {
         let api_version = set_version(&mut draft.value, None);
         let revision = draft.value["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
-        Self { api_version, ..Self::from_draft(draft, revision.unwrap_or(0)) }
+        Self { api_version, ..Self::from_draft(draft, revision.unwrap_or(0)).0 }
     }
 
-    fn from_draft(draft: ObjectDraft, revision: u64) -> Self {
+    /// Returns the object without its `apiVersion`, and its value.
+    fn from_draft(draft: ObjectDraft, revision: u64) -> (Self, Value) {
         let ObjectDraft { value, fields, schema } = draft;
         let body = serde_json::to_vec(&value).expect("a JSON value has string keys");
         let metadata = &value["metadata"];
         let text = |name: &str| boxed(&metadata[name]);
-        Self {
+        let object = Self {
             namespace: text("namespace"),
             name: text("name"),
             uid: text("uid"),
@@ -83,7 +93,9 @@ impl StoredObject {
             api_version: None,
             schema,
             body: Bytes::from(body),
-        }
+            parsed: None,
+        };
+        (object, value)
     }
 
     /// Returns the JSON without `apiVersion` and `kind`, which is the form of an item in a list of a built-in kind.
@@ -96,9 +108,13 @@ impl StoredObject {
         self.body.slice(1..)
     }
 
-    /// Parses the object, without `kind`, and with `apiVersion` only if it is a custom resource. Too slow to call for each watch event.
+    /// Returns the value of the object, without `kind`, and with `apiVersion` only if it is a custom resource. Too slow to call for each watch
+    /// event.
     pub(crate) fn value(&self) -> Value {
-        let mut value: Value = serde_json::from_slice(&self.body).expect("serialized JSON parses");
+        let mut value: Value = match &self.parsed {
+            Some(value) => (**value).clone(),
+            None => serde_json::from_slice(&self.body).expect("serialized JSON parses"),
+        };
         if let Some(version) = &self.api_version {
             value["apiVersion"] = Value::from(&**version);
         }

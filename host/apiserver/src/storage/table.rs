@@ -17,6 +17,8 @@ use crate::status::Status;
 pub(crate) struct Table {
     name: Arc<TableName>,
     revision: Arc<Revision>,
+    /// Whether objects keep their values.
+    keeps_values: bool,
     contents: RwLock<Contents>,
     changed: watch::Sender<u64>,
     cut: RwLock<Arc<WatchCut>>,
@@ -71,6 +73,7 @@ impl Table {
     ) -> Self {
         Self {
             name: Arc::new(name),
+            keeps_values: logs.iter().any(|log| log.reads_values()),
             // The history begins now: earlier events, of another process or of an earlier CRD of the same name, are unknown.
             contents: RwLock::new(Contents {
                 namespaces: BTreeMap::new(),
@@ -197,7 +200,7 @@ impl Table {
     ) -> Result<Arc<StoredObject>, WriteError> {
         let mut contents = self.contents.write();
         contents.slot(expected).ok_or(WriteError::Changed)?;
-        let object = Arc::new(StoredObject::new(last, self.revision.next()));
+        let object = Arc::new(self.next_version(last));
         if let Some(names) = contents.namespaces.get_mut(&expected.namespace) {
             names.remove(&expected.name);
             if names.is_empty() {
@@ -214,11 +217,16 @@ impl Table {
     /// Returns the next version of an object. One that is too large uses up a revision without an event, which no client can tell from a
     /// write to another table.
     fn version(&self, draft: ObjectDraft) -> Result<Arc<StoredObject>, WriteError> {
-        let object = StoredObject::new(draft, self.revision.next());
+        let object = self.next_version(draft);
         match object.body().len() {
             len if len > MAX_OBJECT_BYTES => Err(WriteError::TooLarge(len)),
             _ => Ok(Arc::new(object)),
         }
+    }
+
+    fn next_version(&self, draft: ObjectDraft) -> StoredObject {
+        let create = if self.keeps_values { StoredObject::with_value } else { StoredObject::new };
+        create(draft, self.revision.next())
     }
 
     fn record(&self, contents: &mut Contents, event: Event) {

@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 pub use crds::FIELD_MANAGER;
 pub(crate) use crds::{CrdError, apply_crds, missing_crd, unestablished_crd};
+pub use discovery::ResourceLists;
 pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
 pub(crate) use error::RequestError;
 pub(crate) use events::{EventRecorder, NewEvent};

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::own_writes::PluginWrites;
 use crate::client::clients::Clients;
-use crate::client::{ApiClient, Discovery, EventRecorder};
+use crate::client::{ApiClient, Discovery, EventRecorder, ResourceLists};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::sidecar::GrantMode;
 use crate::directory::{Change, Directory, RefusedFile};
@@ -242,6 +242,11 @@ impl PluginHost {
         let _ = self.shared.http_transport.set(transport);
     }
 
+    /// Shares parsed resource lists with other hosts, for simulations.
+    pub fn share_resource_lists(&self, lists: ResourceLists) {
+        self.shared.services.discovery.share_lists(lists);
+    }
+
     /// Runs the plugins until shutdown, then stops them. Each may finish its reconciles for up to eight seconds.
     pub async fn run(&self, shutdown: CancellationToken) {
         let events = Arc::new(DirectoryEvents::default());
@@ -312,6 +317,14 @@ impl PluginHost {
             provided.add_problems(&mut status);
         }
         status
+    }
+
+    /// Returns the status of each plugin that is not in the state `Running`, in the order of their names.
+    #[must_use]
+    pub fn status_of_idle_plugins(&self) -> Vec<PluginStatus> {
+        let sources = self.shared.status_sources.read();
+        let idle = sources.values().map(|source| source.status_if_idle());
+        idle.flatten().collect()
     }
 
     /// Whether the host is ready: the API server has accepted its credentials, the directory was read, and every plugin runs, has failed, is

@@ -122,6 +122,10 @@ impl Lifecycle {
         self.inner.lock().machine.load()
     }
 
+    pub(crate) fn state(&self) -> PluginState {
+        self.inner.lock().machine.state
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.inner.lock().machine.generation
     }

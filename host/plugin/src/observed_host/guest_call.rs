@@ -1,5 +1,6 @@
 //! Calls of guests and their results, as data.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use pilothouse_model::{Notification, Object};
@@ -74,6 +75,46 @@ impl GuestCall {
             }),
             Self::Observe(batch) => json!({"batch": batch.iter().map(observation).collect::<Vec<_>>()}),
             Self::IndexValues { index, object } => json!({"index": index, "object": object.to_value()}),
+        }
+    }
+}
+
+/// Hashes the name of the function and what [`GuestCall::arguments`] returns, without creating it.
+impl Hash for GuestCall {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+        match self {
+            Self::Instantiate => {}
+            Self::Describe { config } => config.hash(state),
+            Self::Reconcile(request) => {
+                request.watch.hash(state);
+                request.key.hash(state);
+                request.reasons.len().hash(state);
+                request.reasons.iter().for_each(|reason| reason.name().hash(state));
+                request.attempt.hash(state);
+                request.extra.hash(state);
+            }
+            Self::Observe(batch) => {
+                batch.len().hash(state);
+                batch.iter().for_each(|observation| hash_observation(observation, state));
+            }
+            Self::IndexValues { index, object } => {
+                index.hash(state);
+                object.json().hash(state);
+            }
+        }
+    }
+}
+
+fn hash_observation<H: Hasher>(observation: &Observation, state: &mut H) {
+    observation.watch.hash(state);
+    match &observation.notification {
+        Notification::Added { object, initial } => {
+            ("added", object.json(), initial).hash(state);
+        }
+        Notification::Updated { old, new } => ("updated", old.json(), new.json()).hash(state),
+        Notification::Deleted { last, final_state_unknown } => {
+            ("deleted", last.json(), final_state_unknown).hash(state);
         }
     }
 }
@@ -179,6 +220,55 @@ mod tests {
         assert_eq!(call.name(), "reconcile");
         let expected = json!({"watch": "foos", "key": "n/a", "reasons": ["created", "retry"], "attempt": 2, "extra": []});
         assert_eq!(call.arguments(), expected);
+    }
+
+    #[test]
+    fn the_hash_depends_on_each_argument() {
+        let hash = |call: &GuestCall| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            call.hash(&mut hasher);
+            hasher.finish()
+        };
+        let object = |label: &str| {
+            let value = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "a", "namespace": "n", "labels": {"x": label}}});
+            Object::from_json(value.to_string()).expect("an object")
+        };
+        let request = |extra: Vec<(String, String)>, attempt| Request {
+            watch: "foos".into(),
+            key: ObjectKey::new("n", "a"),
+            reasons: vec![Reason::Created],
+            attempt,
+            extra,
+            event_at: None,
+            host_context: None,
+        };
+        let observed =
+            |notification| GuestCall::Observe(vec![Observation { watch: "foos".into(), notification }]);
+        let index = |index: &str, label: &str| GuestCall::IndexValues {
+            index: index.to_owned(),
+            object: object(label),
+        };
+        let calls = [
+            GuestCall::Instantiate,
+            GuestCall::Describe { config: "{}".to_owned() },
+            GuestCall::Describe { config: "[]".to_owned() },
+            GuestCall::Reconcile(Arc::new(request(Vec::new(), 1))),
+            GuestCall::Reconcile(Arc::new(request(Vec::new(), 2))),
+            GuestCall::Reconcile(Arc::new(request(vec![("a".to_owned(), "b".to_owned())], 1))),
+            GuestCall::Observe(Vec::new()),
+            observed(Notification::Added { object: object("1"), initial: true }),
+            observed(Notification::Added { object: object("1"), initial: false }),
+            observed(Notification::Updated { old: object("1"), new: object("2") }),
+            observed(Notification::Updated { old: object("2"), new: object("2") }),
+            observed(Notification::Deleted { last: object("1"), final_state_unknown: false }),
+            index("by", "1"),
+            index("by", "2"),
+            index("with", "1"),
+        ];
+        let hashes: std::collections::BTreeSet<_> = calls.iter().map(hash).collect();
+        assert_eq!(hashes.len(), calls.len());
+        assert_eq!(hash(&index("by", "1")), hash(&calls[12]));
     }
 
     #[test]

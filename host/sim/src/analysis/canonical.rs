@@ -275,12 +275,15 @@ impl Comparison<'_> {
             (Value::Object(left), Value::Object(right)) => {
                 let names: BTreeSet<_> = left.keys().chain(right.keys()).collect();
                 for name in names {
+                    let (left, right) = (left.get(name), right.get(name));
+                    if left == right {
+                        continue;
+                    }
                     pointer.push('/');
                     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                    let member = |members: &Map<String, Value>| members.get(name).cloned();
-                    match (member(left), member(right)) {
-                        (Some(left), Some(right)) => self.compare(&left, &right, pointer, depth + 1),
-                        (left, right) => self.add(pointer, left.as_ref(), right.as_ref()),
+                    match (left, right) {
+                        (Some(left), Some(right)) => self.compare(left, right, pointer, depth + 1),
+                        (left, right) => self.add(pointer, left, right),
                     }
                     pointer.truncate(length);
                 }

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -89,11 +90,15 @@ impl Names {
     #[must_use]
     pub fn of(run: &Run, random: &RandomPrefixes) -> Self {
         let mut names = Self { random: random.clone(), ..Self::default() };
+        // An object is the one after a write and before the next one.
+        let mut known = BTreeSet::new();
         for event in &run.events {
             match &event.kind {
                 EventKind::Request(request) => {
                     for object in [&request.before, &request.after].into_iter().flatten() {
-                        names.add(&request.object_id(), object);
+                        if known.insert(Arc::as_ptr(object)) {
+                            names.add(&request.object_id(), object);
+                        }
                     }
                 }
                 EventKind::Delivered { resource, key, uid, .. } if !uid.is_empty() => {
@@ -103,7 +108,12 @@ impl Names {
             }
         }
         for stored in &run.objects {
-            names.add(&ObjectId::of(stored), &stored.object);
+            if known.insert(Arc::as_ptr(&stored.object)) {
+                names.add(&ObjectId::of(stored), &stored.object);
+            }
+        }
+        if names.families.is_empty() {
+            return names;
         }
         // The families are complete only now. A generated name may begin with another one.
         let families: Vec<_> =

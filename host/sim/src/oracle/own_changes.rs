@@ -91,16 +91,15 @@ pub(super) fn changed_pointers(before: Option<&Value>, after: Option<&Value>) ->
         match (before.as_object(), after.as_object()) {
             (None, None) => found.push(pointer.to_owned()),
             (before, after) => {
-                let members = |map: Option<&serde_json::Map<String, Value>>| -> Vec<String> {
-                    map.into_iter().flat_map(|map| map.keys().cloned()).collect()
-                };
-                let names: BTreeSet<_> = members(before).into_iter().chain(members(after)).collect();
+                let members = [before, after].into_iter().flatten();
+                let names: BTreeSet<&String> = members.flat_map(serde_json::Map::keys).collect();
                 for name in names {
-                    let member = |map: Option<&serde_json::Map<String, Value>>| {
-                        map.and_then(|map| map.get(&name)).cloned().unwrap_or(Value::Null)
-                    };
-                    let pointer = format!("{pointer}/{}", escaped(&name));
-                    walk(&member(before), &member(after), &pointer, depth + 1, found);
+                    let [before, after] =
+                        [before, after].map(|map| map.and_then(|map| map.get(name)).unwrap_or(&Value::Null));
+                    if before != after {
+                        let pointer = format!("{pointer}/{}", escaped(name));
+                        walk(before, after, &pointer, depth + 1, found);
+                    }
                 }
             }
         }

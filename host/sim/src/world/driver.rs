@@ -6,7 +6,7 @@ use std::time::Duration;
 use pilothouse_apiserver::{ControllerOptions, Controllers};
 use pilothouse_controller::{
     Clients, Environment, GrantMode, HostOptions, InMemoryPlugin, Metrics, PluginHost, PluginState,
-    Randomness, WallClock,
+    Randomness, ResourceLists, WallClock,
 };
 use pilothouse_plugin::Engine;
 use tokio::sync::watch;
@@ -34,6 +34,7 @@ const MAX_WAITS: u32 = 4;
 pub(super) struct Setup<'a> {
     pub(super) engine: &'a Engine,
     pub(super) metrics: &'a Metrics,
+    pub(super) resource_lists: &'a ResourceLists,
     pub(super) plugins: &'a [WorldPlugin],
     pub(super) controllers: &'a Controllers,
     pub(super) http: &'a Services,
@@ -132,6 +133,7 @@ fn start_host(
         watches: kube::Client::new(WatchGate::new(shared.clone()), "default"),
     };
     let host = PluginHost::new(options, clients, setup.engine.clone(), setup.metrics.clone());
+    host.share_resource_lists(setup.resource_lists.clone());
     if !setup.guarantees {
         host.drop_write_guarantees();
     }
@@ -417,17 +419,15 @@ impl Driver<'_> {
 
     /// Returns why a plugin does no work.
     fn problem(&self) -> Option<Problem> {
-        self.host.status().into_iter().find_map(|status| {
-            let text = format!("the plugin {}: {}", status.name, status.error);
-            match status.state {
-                PluginState::Running => None,
-                PluginState::BackingOff => Some(Problem::Stopped(text)),
-                _ if status.generation > 0 => Some(Problem::Stopped(text)),
-                _ => Some(Problem::NotLoaded(format!(
-                    "the plugin {} does not run in the simulation: {}",
-                    status.name, status.error
-                ))),
-            }
+        let status = self.host.status_of_idle_plugins().into_iter().next()?;
+        let text = format!("the plugin {}: {}", status.name, status.error);
+        Some(match status.state {
+            PluginState::BackingOff => Problem::Stopped(text),
+            _ if status.generation > 0 => Problem::Stopped(text),
+            _ => Problem::NotLoaded(format!(
+                "the plugin {} does not run in the simulation: {}",
+                status.name, status.error
+            )),
         })
     }
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use pilothouse_apiserver::{ApiServer, ApiServerBuilder, Controllers, InitialObjects};
 use pilothouse_controller::sidecar::Sidecar;
-use pilothouse_controller::{CRD_FIELD_MANAGER, Metrics, PluginName};
+use pilothouse_controller::{CRD_FIELD_MANAGER, Metrics, PluginName, ResourceLists};
 use pilothouse_model::ResourceType;
 use pilothouse_plugin::blocking::run_inline;
 use pilothouse_plugin::{
@@ -275,6 +275,8 @@ pub struct World {
     options: WorldOptions,
     controllers: Controllers,
     metrics: Metrics,
+    /// What the hosts of all runs have discovered.
+    resource_lists: ResourceLists,
     /// What the server of each run begins with.
     initial: (InitialObjects, Mirror),
 }
@@ -296,7 +298,8 @@ impl World {
         let mirror = Mirror::of_initial(server.take_commits());
         let objects = server.initial_objects();
         let objects = objects.ok_or_else(|| WorldError("the objects of a new server change".to_owned()))?;
-        Ok(Self { plugins, options, controllers, metrics, initial: (objects, mirror) })
+        let resource_lists = ResourceLists::default();
+        Ok(Self { plugins, options, controllers, metrics, resource_lists, initial: (objects, mirror) })
     }
 
     /// Runs the plan to its end, like [`Simulator::run`], and adds the calls on which the hash depends to the log. Of a log that had calls
@@ -324,6 +327,7 @@ impl World {
             http: &http,
             engine: &self.plugins.engine,
             metrics: &self.metrics,
+            resource_lists: &self.resource_lists,
             plugins: &self.plugins.plugins,
             controllers: &self.controllers,
             limits: self.options.limits,

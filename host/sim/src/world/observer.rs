@@ -57,11 +57,10 @@ impl CallObserver for PluginCalls {
             }
             other => {
                 state.instances.call(&self.plugin, matches!(other, GuestCall::Instantiate));
-                let arguments = other.arguments().to_string();
-                state.hash.add(arguments.as_bytes());
+                state.hash.add_value(&other);
                 let time = state.now();
                 state.log_call(|| {
-                    format!("{time} ms: {} is called: {} {arguments}", self.plugin, other.name())
+                    format!("{time} ms: {} is called: {} {}", self.plugin, other.name(), other.arguments())
                 });
             }
         }

@@ -89,6 +89,9 @@ fn compare_values(
             (MergeKind::Fields, MergeKind::Fields, Value::Object(before), Value::Object(after)) => {
                 let removed = before.keys().filter(|name| !after.contains_key(*name));
                 for name in after.keys().chain(removed) {
+                    if before.get(name) == after.get(name) {
+                        continue;
+                    }
                     let child_schema = child_schema(schema, name);
                     let element = fieldset::field_element(name);
                     if !before.contains_key(name) && zero_value::is_zero(schema, name, after.get(name)) {

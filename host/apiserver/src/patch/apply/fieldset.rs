@@ -187,7 +187,7 @@ impl FieldSet {
 
 /// Returns the path element of a named field.
 pub(super) fn field_element(name: &str) -> PathElement {
-    format!("f:{name}")
+    ["f:", name].concat()
 }
 
 /// Returns the path element of an item of a set.

@@ -70,7 +70,7 @@ impl Policy {
         let mut causes = Vec::new();
         let mut read = |mode: &str| {
             let mut found = LevelVersion::default();
-            let level = format!("{PREFIX}{mode}");
+            let level = [PREFIX, mode].concat();
             if let Some(text) = label_of(&level) {
                 found.level = parse_level(&text).unwrap_or_else(|| {
                     let detail = "must be one of privileged, baseline, restricted";
@@ -78,7 +78,7 @@ impl Policy {
                     Level::Restricted
                 });
             }
-            let version = format!("{level}-version");
+            let version = [level.as_str(), "-version"].concat();
             if let Some(text) = label_of(&version) {
                 found.version = parse_version(&text).unwrap_or_else(|| {
                     causes.push(invalid(&version, &text, "must be \"latest\" or \"v1.x\""));

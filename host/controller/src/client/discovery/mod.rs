@@ -1,5 +1,6 @@
 //! Discovery: finds the resource that serves a kind.
 
+mod resource_lists;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::{ApiClient, RequestError};
+pub use resource_lists::ResourceLists;
 use served::ListCache;
 pub(crate) use served::ServedResources;
 
@@ -43,6 +45,8 @@ struct State {
     /// Lookups in flight, by API version. Callers that need the same list share one lookup.
     pending: HashMap<String, PendingLookup>,
     lookup_count: u64,
+    /// The lists of other hosts; `None` to parse every list.
+    shared_lists: Option<ResourceLists>,
 }
 
 struct PendingLookup {
@@ -91,6 +95,11 @@ fn plural_suffix(plural: &Option<String>) -> String {
 impl Discovery {
     pub(crate) fn new(server: ApiClient) -> Self {
         Self { server, state: Arc::default() }
+    }
+
+    /// Shares parsed lists with other hosts.
+    pub(crate) fn share_lists(&self, lists: ResourceLists) {
+        self.state.lock().shared_lists = Some(lists);
     }
 
     /// Returns the resource type of a kind in exactly this API version, and with this plural name if one is
@@ -221,8 +230,9 @@ impl Discovery {
         let number = state.lookup_count;
         let (server, group, version) = (self.server.clone(), group.to_owned(), version.to_owned());
         let (shared, key) = (Arc::clone(&self.state), api_version.clone());
+        let lists = state.shared_lists.clone();
         let request = async move {
-            let response = fetch(&server, &group, &version).await;
+            let response = fetch(&server, &group, &version, lists.as_ref()).await;
             let mut state = shared.lock();
             // Not cached if it was invalidated meanwhile.
             if state.pending.get(&key).is_some_and(|lookup| lookup.number == number) {
@@ -255,7 +265,12 @@ fn not_served(of: GroupVersionKind<'_>, plural: Option<&str>) -> DiscoveryError 
     }
 }
 
-async fn fetch(server: &ApiClient, group: &str, version: &str) -> LookupResult {
+async fn fetch(
+    server: &ApiClient,
+    group: &str,
+    version: &str,
+    lists: Option<&ResourceLists>,
+) -> LookupResult {
     let path = match group {
         "" => format!("/api/{version}"),
         group => format!("/apis/{group}/{version}"),
@@ -264,8 +279,12 @@ async fn fetch(server: &ApiClient, group: &str, version: &str) -> LookupResult {
     let late = |_| Err(RequestError::Transport(format!("no response in {} s", RESPONSE_TIMEOUT.as_secs())));
     match timeout(RESPONSE_TIMEOUT, request).await.unwrap_or_else(late) {
         Ok(Some(body)) => {
-            let served = ServedResources::parse(&body, group, version).map_err(LookupError::InvalidList)?;
-            Ok(Some(Arc::new(served)))
+            let parse = || ServedResources::parse(&body, group, version).map(Arc::new);
+            let served = match lists {
+                Some(lists) => lists.parsed(&api_version(group, version), &body, parse),
+                None => parse(),
+            };
+            served.map(Some).map_err(LookupError::InvalidList)
         }
         Ok(None) => Ok(None),
         Err(error) => Err(LookupError::Request(error)),

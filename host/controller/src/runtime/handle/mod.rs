@@ -244,6 +244,11 @@ impl PluginStatusSource {
         status
     }
 
+    /// Returns the plugin's status as [`status`](Self::status) does; `None` if it is in the state `Running`.
+    pub(crate) fn status_if_idle(&self) -> Option<PluginStatus> {
+        (self.lifecycle.state() != PluginState::Running).then(|| self.status())
+    }
+
     /// The last changes of the plugin's state, the oldest first.
     pub(super) fn history(&self) -> Vec<StateChange> {
         self.lifecycle.history()
