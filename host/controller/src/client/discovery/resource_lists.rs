@@ -11,7 +11,10 @@ use super::ServedResources;
 /// The last resource list of each API version, with what it means. Hosts that share them parse a list only if it has changed. For simulations,
 /// which start thousands of hosts on servers with the same lists. Cheap to clone; clones share the lists.
 #[derive(Clone, Debug, Default)]
-pub struct ResourceLists(Arc<Mutex<HashMap<String, (Bytes, Arc<ServedResources>)>>>);
+pub struct ResourceLists(Arc<Mutex<HashMap<String, ParsedList>>>);
+
+/// The text of a list, and what it means.
+type ParsedList = (Bytes, Arc<ServedResources>);
 
 impl ResourceLists {
     /// Returns what the list of an API version means. `parse` reads it if another host has not done so.

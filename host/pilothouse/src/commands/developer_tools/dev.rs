@@ -91,10 +91,9 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));
     let result = run_host(host, client, listener, shutdown.clone()).await;
-    // A host that cannot start ends without a signal.
+    // A host that cannot start ends without a signal. The task then terminates its tools and removes its temporary files.
     shutdown.cancel();
     if let Some(task) = rebuild_task {
-        // Waits until the task has terminated its tools and removed its temporary files.
         let _ = task.await;
     }
     serving.abort();
