@@ -41,15 +41,14 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
     report(vec![finding]);
     let (files, finding) = plugin_files(&flags.plugins, config.has_other_sources());
     report(vec![finding, cache(flags.cache_dir)]);
-    #[cfg_attr(not(feature = "registry"), expect(unused_mut, reason = "only registries add plugins"))]
-    let mut plugins: Vec<_> = files.into_iter().map(InspectedPlugin::File).collect();
+    let plugins: Vec<_> = files.into_iter().map(InspectedPlugin::File).collect();
     #[cfg(feature = "registry")]
-    {
+    let plugins = {
         let policy = super::registry::read_policy(&config.registries).await;
         let looked_up = super::registry::preflight(&config.plugins, &config.registries, &policy).await;
         report(looked_up.findings);
-        plugins.extend(configured(looked_up.found, &config, policy.ok().flatten()));
-    }
+        plugins.into_iter().chain(configured(looked_up.found, &config, policy.ok().flatten())).collect()
+    };
     match cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await {
         Ok(client) => {
             let (findings, is_reachable) = server(&client).await;

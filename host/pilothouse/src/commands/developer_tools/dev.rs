@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pilothouse_controller::GrantMode;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::apply::Manifests;
 use super::rebuild::Rebuilder;
@@ -91,14 +93,19 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     };
     let rebuild_task = rebuilder.map(|rebuilder| tokio::spawn(rebuilder.run(shutdown.clone())));
     let result = run_host(host, client, listener, shutdown.clone()).await;
-    // A host that cannot start ends without a signal. The task then terminates its tools and removes its temporary files.
+    end(rebuild_task, &shutdown).await;
+    serving.abort();
+    let flushed = apiserver::flush(&server).await;
+    result.and(flushed)
+}
+
+/// Ends the task that rebuilds the project, also after a host that could not start. Waits until the task has terminated its tools and removed its
+/// temporary files.
+async fn end(rebuild_task: Option<JoinHandle<()>>, shutdown: &CancellationToken) {
     shutdown.cancel();
     if let Some(task) = rebuild_task {
         let _ = task.await;
     }
-    serving.abort();
-    let flushed = apiserver::flush(&server).await;
-    result.and(flushed)
 }
 
 /// Creates the plugins directory if it does not exist.
