@@ -113,21 +113,34 @@ pub(super) async fn files_and_configured(
     config: &HostConfig,
 ) -> Result<Vec<InspectedPlugin>, CommandError> {
     let mut plugins: Vec<_> = files.into_iter().map(InspectedPlugin::File).collect();
-    #[cfg(feature = "registry")]
-    if !config.plugins.is_empty() {
-        let policy = super::registry::read_policy(&config.registries).await.map_err(|failure| {
-            CommandError::Failure(format!("--config: {}; {}", failure.text, failure.remedy))
-        })?;
-        plugins.extend(configured(config.plugins.clone(), config, policy));
-    }
-    #[cfg(not(feature = "registry"))]
-    let _ = config;
+    plugins.extend(from_registries(config).await?);
     if plugins.is_empty() {
         return Err(CommandError::Usage(
             "there is no plugin; name FILE.wasm, or a --config that has plugins of registries".to_owned(),
         ));
     }
     Ok(plugins)
+}
+
+/// Returns the plugins that the configuration takes from registries.
+///
+/// # Errors
+/// Errors if there are some, and the signature policy cannot be read.
+#[cfg(feature = "registry")]
+async fn from_registries(config: &HostConfig) -> Result<Vec<InspectedPlugin>, CommandError> {
+    if config.plugins.is_empty() {
+        return Ok(Vec::new());
+    }
+    let policy = super::registry::read_policy(&config.registries).await.map_err(|failure| {
+        CommandError::Failure(format!("--config: {}; {}", failure.text, failure.remedy))
+    })?;
+    Ok(configured(config.plugins.clone(), config, policy).collect())
+}
+
+/// Returns no plugins: this build has no client of registries.
+#[cfg(not(feature = "registry"))]
+fn from_registries(_: &HostConfig) -> std::future::Ready<Result<Vec<InspectedPlugin>, CommandError>> {
+    std::future::ready(Ok(Vec::new()))
 }
 
 /// Returns these entries of the configuration.
