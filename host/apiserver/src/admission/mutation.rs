@@ -55,7 +55,7 @@ pub(super) fn check_decodes(object: &Value, endpoint: &Endpoint) -> Result<(), S
     }
     let Some(schema) = endpoint.schema.as_ref().filter(|schema| schema.is_built_in()) else { return Ok(()) };
     if let Some(problem) = schema.decode_error(object) {
-        // The kind is not known to whoever decodes the result.
+        // kube-apiserver decodes the result without its kind, so its message does not name the kind.
         let problem = problem.find("json: ").map_or(&*problem, |start| &problem[start..]);
         return Err(Status::internal(problem));
     }

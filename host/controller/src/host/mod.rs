@@ -321,10 +321,9 @@ impl PluginHost {
 
     /// Returns the status of each plugin that is not in the state `Running`, in the order of their names.
     #[must_use]
-    pub fn status_of_idle_plugins(&self) -> Vec<PluginStatus> {
+    pub fn status_of_plugins_not_running(&self) -> Vec<PluginStatus> {
         let sources = self.shared.status_sources.read();
-        let idle = sources.values().map(|source| source.status_if_idle());
-        idle.flatten().collect()
+        sources.values().filter_map(|source| source.status_unless_running()).collect()
     }
 
     /// Whether the host is ready: the API server has accepted its credentials, the directory was read, and every plugin runs, has failed, is

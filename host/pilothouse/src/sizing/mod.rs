@@ -202,7 +202,7 @@ fn rounded(mebibytes: u64) -> u64 {
     round_up(mebibytes, if mebibytes < 256 { 16 } else { 64 })
 }
 
-/// Returns the next multiple of the step; the number itself if there is none.
+/// Rounds up to a multiple of the step. Returns the number itself if the multiple would overflow.
 fn round_up(number: u64, step: u64) -> u64 {
     number.checked_next_multiple_of(step).unwrap_or(number)
 }

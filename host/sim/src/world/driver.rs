@@ -419,7 +419,7 @@ impl Driver<'_> {
 
     /// Returns why a plugin does no work.
     fn problem(&self) -> Option<Problem> {
-        let status = self.host.status_of_idle_plugins().into_iter().next()?;
+        let status = self.host.status_of_plugins_not_running().into_iter().next()?;
         let text = format!("the plugin {}: {}", status.name, status.error);
         Some(match status.state {
             PluginState::BackingOff => Problem::Stopped(text),

@@ -69,7 +69,7 @@ const POINTERS: [&str; 59] = [
     "vsphereVolume",
 ];
 
-/// The structs that have a field behind a pointer which others have not.
+/// Fields that are pointers in these structs only. In other structs, a field of the same name is a value.
 const POINTERS_OF: [(&str, &str); 2] = [
     ("io.k8s.api.core.v1.ReplicationControllerSpec", "template"),
     ("io.k8s.api.core.v1.PodSpec", "resources"),

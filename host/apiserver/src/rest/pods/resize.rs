@@ -54,7 +54,7 @@ fn copy_member(from: &Value, to: &mut Value, name: &str) {
 pub(in crate::rest) fn validate_resize(old: &Value, new: &Value) -> Vec<Cause> {
     let refused = |problem: &str| {
         let cause = field::forbidden("", problem);
-        // So Go prints a path without elements.
+        // kube-apiserver prints the empty path in this way.
         vec![Cause { field: "[]".to_owned(), ..cause }]
     };
     if !old["metadata"]["annotations"][MIRROR].is_null() {

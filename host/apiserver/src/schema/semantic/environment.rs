@@ -19,7 +19,7 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// The fields of a Pod that can become files.
+/// The fields of a Pod that a volume can project into files.
 const FIELDS_OF_FILES: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 

@@ -10,7 +10,7 @@ use crate::status::Causes;
 
 const MAX_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
-/// The completions of an indexed Job beyond which the limits below apply.
+/// An indexed Job with more completions than this may have at most [`MAX_OF_MANY`] parallel Pods and failed indexes.
 const MANY_COMPLETIONS: i64 = 100_000;
 const MAX_OF_MANY: i64 = 10_000;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];

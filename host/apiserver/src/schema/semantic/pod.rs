@@ -94,7 +94,7 @@ fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Causes) {
             }
             "Exists" => {}
             other => {
-                // The message names all operators to whoever uses one that is not enabled.
+                // For an operator that is not enabled, the message of kube-apiserver lists all operators.
                 let supported: &[&str] = match other {
                     "Lt" | "Gt" => &["Equal", "Exists", "Lt", "Gt"],
                     _ => &["Equal", "Exists"],

@@ -245,7 +245,7 @@ impl PluginStatusSource {
     }
 
     /// Returns the plugin's status as [`status`](Self::status) does; `None` if it is in the state `Running`.
-    pub(crate) fn status_if_idle(&self) -> Option<PluginStatus> {
+    pub(crate) fn status_unless_running(&self) -> Option<PluginStatus> {
         (self.lifecycle.state() != PluginState::Running).then(|| self.status())
     }
 

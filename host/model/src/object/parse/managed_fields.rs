@@ -1,7 +1,7 @@
 //! Reads `metadata.managedFields` that are dropped. They only have to be well formed.
 //!
 //! Each entry is compared with known ones of the same manager and owner. The entries of a manager name the same fields in all Pods of a
-//! workload, but for some that come and go with the state, so a few known entries cover nearly all. They differ in some strings, such as the
+//! workload, apart from some that come and go with the state, so a few known entries cover nearly all. They differ in some strings, such as the
 //! time. A known entry remembers which: the text between these strings is compared at once, and the grammar validates the strings.
 
 use std::collections::HashMap;
@@ -145,7 +145,7 @@ impl KnownManagedFields {
     }
 }
 
-/// Whether two entries have the same fields, but for their names.
+/// Whether two entries have the same fields, apart from their names.
 enum Fields {
     Same,
     /// With the strings of the new entry that differ.
