@@ -187,7 +187,8 @@ pub(crate) fn patched_json(object: &Value) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-fn metadata_json(metadata: &Value) -> String {
+/// Returns the metadata of an object as JSON in the order of Go's types.
+pub(crate) fn metadata_json(metadata: &Value) -> String {
     let Value::Object(members) = metadata else { return metadata.to_string() };
     ordered(members, &METADATA, |name, value| match name {
         "managedFields" => list(value, &MANAGED_FIELDS),
@@ -229,6 +230,50 @@ fn ordered(members: &Map<String, Value>, order: &[&str], text: impl Fn(&str, &Va
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
+/// Checks a duration such as `1h30m`.
+///
+/// # Errors
+/// The message of Go's `time.ParseDuration`, which does not accept the text.
+pub(crate) fn check_duration(text: &str) -> Result<(), String> {
+    let shown = quoted(text);
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(());
+    }
+    let invalid = || Err(format!("time: invalid duration {shown}"));
+    if rest.is_empty() {
+        return invalid();
+    }
+    let mut total = 0_u64;
+    while !rest.is_empty() {
+        let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let whole = digits(rest);
+        let fraction = rest[whole..].strip_prefix('.').map(digits);
+        if whole == 0 && fraction.unwrap_or(0) == 0 {
+            return invalid();
+        }
+        let number = &rest[..whole];
+        let unit_and_rest = &rest[whole + fraction.map_or(0, |length| length + 1)..];
+        rest = unit_and_rest.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '.');
+        let nanos = match &unit_and_rest[..unit_and_rest.len() - rest.len()] {
+            "" => return Err(format!("time: missing unit in duration {shown}")),
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            unit => return Err(format!("time: unknown unit {} in duration {shown}", quoted(unit))),
+        };
+        let number = if number.is_empty() { Some(0) } else { number.parse::<u64>().ok() };
+        let part = number.and_then(|number| number.checked_mul(nanos));
+        let Some(sum) = part.and_then(|part| total.checked_add(part)) else { return invalid() };
+        total = sum;
+    }
+    // The fractions are less than one unit each, which does not matter for the limit of 2⁶³ nanoseconds.
+    if i64::try_from(total).is_err() { invalid() } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -239,6 +284,24 @@ mod tests {
     fn texts_are_quoted_as_in_go() {
         assert_eq!(quoted("a \"b\" \\ 'c' ä"), r#""a \"b\" \\ 'c' ä""#);
         assert_eq!(quoted("\u{7}\u{1}\n\u{200b}"), r#""\a\x01\n\u200b""#);
+    }
+
+    #[test]
+    fn durations_are_checked_as_in_go() {
+        for text in ["0", "-1.5h", "1h30m", "+2µs", ".5s"] {
+            assert_eq!(check_duration(text), Ok(()), "{text}");
+        }
+        let problems = [
+            ("", "time: invalid duration \"\""),
+            ("h", "time: invalid duration \"h\""),
+            ("5", "time: missing unit in duration \"5\""),
+            ("5x", "time: unknown unit \"x\" in duration \"5x\""),
+            ("9223372036855s", "time: invalid duration \"9223372036855s\""),
+            ("1.2.3s", "time: missing unit in duration \"1.2.3s\""),
+        ];
+        for (text, problem) in problems {
+            assert_eq!(check_duration(text), Err(problem.to_owned()));
+        }
     }
 
     #[test]

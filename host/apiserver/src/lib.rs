@@ -17,7 +17,7 @@
 //! ```text
 //! go
 //! etcd_limits go_json
-//! clock identifiers status user meta cbor
+//! clock identifiers status user meta cbor admission_plugins
 //! schema storage table
 //! persistence webhooks
 //! patch conversion
@@ -38,6 +38,7 @@
 
 mod access;
 mod admission;
+mod admission_plugins;
 mod bootstrap;
 mod cbor;
 mod clock;
@@ -71,6 +72,7 @@ mod watch;
 mod webhooks;
 
 pub use access::Authorization;
+pub use admission_plugins::{AdmissionPlugin, UnknownAdmissionPlugin};
 pub use clock::{Clock, SystemClock, TokioClock};
 pub use controllers::{ControllerOptions, Controllers, StageError, Stages, UnknownController};
 #[cfg(feature = "persistence")]

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::access::{Access, Authorization};
 use crate::admission::AdmissionControl;
+use crate::admission_plugins::AdmissionPlugins;
 use crate::clock::{self, Clock};
 use crate::identifiers::Identifiers;
 use crate::registry::Registry;
@@ -32,8 +33,8 @@ pub(crate) struct State {
     pub webhooks: Arc<WebhookClient>,
     /// The interval between the bookmarks of a watch.
     pub bookmark_interval: Duration,
-    /// Whether claims and volumes get a finalizer.
-    pub protects_volumes: bool,
+    /// The built-in admission plugins that are enabled.
+    pub plugins: AdmissionPlugins,
 }
 
 /// The parameters of [`State::new`].
@@ -49,8 +50,8 @@ pub(crate) struct StateOptions {
     pub allow_anonymous: bool,
     /// Whether webhooks are called.
     pub webhooks: bool,
-    /// Whether claims and volumes get a finalizer.
-    pub protects_volumes: bool,
+    /// The built-in admission plugins that are enabled.
+    pub plugins: AdmissionPlugins,
     /// Receive every change of an object.
     pub change_logs: Vec<Arc<dyn ChangeLog>>,
 }
@@ -66,7 +67,7 @@ impl State {
             authorization,
             allow_anonymous,
             webhooks,
-            protects_volumes,
+            plugins,
             change_logs,
         } = options;
         let storage = Storage::new(history, first_revision).logged_to(change_logs);
@@ -77,14 +78,14 @@ impl State {
             registry: RwLock::new(Arc::new(registry)),
             crd_changes: Mutex::new(()),
             crds_finalized_later: AtomicBool::new(false),
-            admission: AdmissionControl::new(&storage, Arc::clone(&client)),
+            admission: AdmissionControl::new(&storage, Arc::clone(&client), plugins),
             webhooks: client,
             access: Access::new(authorization, allow_anonymous, &storage, Arc::clone(&clock)),
             storage,
             clock,
             identifiers,
             bookmark_interval,
-            protects_volumes,
+            plugins,
         }
     }
 

@@ -9,6 +9,7 @@ use super::Active;
 use super::policies::WRITE_BUDGET;
 use super::request::WriteRequest;
 use super::{is_policy, mutating, mutating_policies};
+use crate::admission_plugins::AdmissionPlugin;
 use crate::status::Status;
 
 /// The built-in admission plugins for one write.
@@ -96,12 +97,17 @@ pub(super) async fn mutate(
 ) -> Result<(), Status> {
     let (mut policies, mut webhooks) = (Reinvocation::new(), Reinvocation::new());
     let mut budget = WRITE_BUDGET;
+    let plugins = active.control.plugins;
+    let evaluates_policies =
+        !is_policy(write.endpoint) && plugins.acts(AdmissionPlugin::MutatingAdmissionPolicy);
+    let calls_webhooks =
+        active.calls_webhooks(write) && plugins.acts(AdmissionPlugin::MutatingAdmissionWebhook);
     for is_second_round in [false, true] {
         if let Some(object) = new {
             built_in.admit(object)?;
         }
         let mut is_changed = false;
-        if !is_policy(write.endpoint) {
+        if evaluates_policies {
             if is_second_round {
                 policies.begin_again(new.as_ref());
             }
@@ -111,7 +117,7 @@ pub(super) async fn mutate(
                     .await?;
             policies.output.clone_from(new);
         }
-        if active.calls_webhooks(write) {
+        if calls_webhooks {
             if is_second_round {
                 webhooks.begin_again(new.as_ref());
             }

@@ -48,6 +48,7 @@ pub(crate) use notes::{AuditAnnotations, Notes};
 pub(crate) use request::{Objects, Operation, WriteRequest};
 
 use crate::access::Access;
+use crate::admission_plugins::{AdmissionPlugin, AdmissionPlugins};
 use crate::registry::{Endpoint, Registry};
 use crate::status::Status;
 use crate::storage::{Storage, Table};
@@ -62,11 +63,12 @@ pub(crate) struct AdmissionControl {
     cache: Cache,
     namespaces: Arc<Table>,
     client: Arc<WebhookClient>,
+    plugins: AdmissionPlugins,
 }
 
 impl AdmissionControl {
-    pub(crate) fn new(storage: &Storage, client: Arc<WebhookClient>) -> Self {
-        Self { cache: Cache::new(storage), namespaces: storage.table("", "namespaces"), client }
+    pub(crate) fn new(storage: &Storage, client: Arc<WebhookClient>, plugins: AdmissionPlugins) -> Self {
+        Self { cache: Cache::new(storage), namespaces: storage.table("", "namespaces"), client, plugins }
     }
 
     /// Whether any write may need admission.
@@ -172,10 +174,14 @@ impl Admission<'_> {
         objects: Objects<'_>,
     ) -> Result<(), Status> {
         let Some(active) = &self.active else { return Ok(()) };
-        if !is_policy(write.endpoint) {
+        if !is_policy(write.endpoint)
+            && active.control.plugins.acts(AdmissionPlugin::ValidatingAdmissionPolicy)
+        {
             policies::validate(active, write, objects).await?;
         }
-        if !active.calls_webhooks(write) {
+        if !active.calls_webhooks(write)
+            || !active.control.plugins.acts(AdmissionPlugin::ValidatingAdmissionWebhook)
+        {
             return Ok(());
         }
         let validation = validating::validate(active, write, objects);

@@ -200,7 +200,7 @@ impl<'a> Dispatch<'a> {
             Ok(patched) if patched == new => Ok(true),
             Ok(patched) => {
                 if mutation.patch == PatchType::JsonPatch {
-                    mutation::check_decodes(&patched, endpoint)?;
+                    mutation::check_decodes(&patched, endpoint, &self.active.registry)?;
                 }
                 let mut patched = version.convert_back(self.write, patched).await?;
                 self.built_in.complete(&mut patched)?;

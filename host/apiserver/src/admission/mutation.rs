@@ -8,7 +8,7 @@ use super::policy::PatchType;
 use super::request::WriteRequest;
 use crate::patch::apply::merge_configuration;
 use crate::patch::{PatchError, json_patch};
-use crate::registry::Endpoint;
+use crate::registry::{Endpoint, Registry};
 use crate::status::Status;
 
 /// The parts and bytes of text that the JSON of a value may have together. Parts that a value shares count as often as they are there.
@@ -49,11 +49,14 @@ pub(super) fn apply(
 
 /// Errors if the result of a JSON patch is no object of the kind. As in kube-apiserver, this refuses the write whatever the failure policy says, and an
 /// unknown field of a built-in kind is an error (`patch/json_patch.go`).
-pub(super) fn check_decodes(object: &Value, endpoint: &Endpoint) -> Result<(), Status> {
+pub(super) fn check_decodes(object: &Value, endpoint: &Endpoint, registry: &Registry) -> Result<(), Status> {
     if !object.is_object() {
         return Err(Status::internal(no_object(object)));
     }
     let Some(schema) = endpoint.schema.as_ref().filter(|schema| schema.is_built_in()) else { return Ok(()) };
+    if let Some(problem) = other_kind(object, endpoint, registry) {
+        return Err(Status::internal(problem));
+    }
     if let Some(problem) = schema.decode_error(object) {
         // kube-apiserver decodes the result without its kind, so its message does not name the kind.
         let problem = problem.find("json: ").map_or(&*problem, |start| &problem[start..]);
@@ -63,6 +66,33 @@ pub(super) fn check_decodes(object: &Value, endpoint: &Endpoint) -> Result<(), S
         [] => Ok(()),
         unknown => Err(Status::internal(format!("strict decoding error: {}", unknown.join(", ")))),
     }
+}
+
+/// Returns why kube-apiserver cannot decode an object of another kind or version than those of the endpoint.
+fn other_kind(object: &Value, endpoint: &Endpoint, registry: &Registry) -> Option<String> {
+    // As in Kubernetes, a kind or version that the patch removed is that of the endpoint.
+    let text = |name: &str| object[name].as_str().filter(|text| !text.is_empty());
+    let version = text("apiVersion").unwrap_or(&endpoint.api_version);
+    let kind = text("kind").unwrap_or(endpoint.kind());
+    if (version, kind) == (&*endpoint.api_version, endpoint.kind()) {
+        return None;
+    }
+    Some(match registry.by_kind(version, kind) {
+        None => format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ),
+        Some(other) => {
+            let package = match endpoint.group.split('.').next() {
+                None | Some("") => "core",
+                Some(package) => package,
+            };
+            let own = endpoint.kind();
+            format!(
+                "failed to convert object: converting ({}.{kind}) to ({package}.{own}): unknown conversion",
+                other.version
+            )
+        }
+    })
 }
 
 /// Returns why kube-apiserver cannot decode a value that is no object.

@@ -81,6 +81,7 @@ const AGGREGATED_ROLES: [(&str, &[RuleRow]); 3] = [
             (READ, "batch", &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
             (READ, "policy", &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
             (READ, "networking.k8s.io", &["ingresses", "ingresses/status", "networkpolicies"]),
+            (READ, "resource.k8s.io", &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"]),
         ],
     ),
     (
@@ -128,6 +129,7 @@ const AGGREGATED_ROLES: [(&str, &[RuleRow]); 3] = [
             (WRITE, "batch", &["cronjobs", "jobs"]),
             (WRITE, "policy", &["poddisruptionbudgets"]),
             (WRITE, "networking.k8s.io", &["ingresses", "networkpolicies"]),
+            (WRITE, "resource.k8s.io", &["resourceclaims", "resourceclaimtemplates"]),
             (READ, "coordination.k8s.io", &["leases"]),
             (WRITE, "coordination.k8s.io", &["leases"]),
         ],

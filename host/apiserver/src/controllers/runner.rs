@@ -189,6 +189,7 @@ mod tests {
 
     use super::*;
     use crate::access::Authorization;
+    use crate::admission_plugins::AdmissionPlugins;
     use crate::clock::SystemClock;
     use crate::identifiers::Identifiers;
     use crate::state::StateOptions;
@@ -232,7 +233,7 @@ mod tests {
             authorization: Authorization::default(),
             allow_anonymous: false,
             webhooks: false,
-            protects_volumes: true,
+            plugins: AdmissionPlugins::default(),
             change_logs: Vec::new(),
         }))
     }

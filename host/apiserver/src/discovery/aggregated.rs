@@ -3,6 +3,7 @@
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
+use super::groups;
 use crate::registry::{Endpoint, GroupVersion, Registry};
 use crate::respond::{self, Answer};
 
@@ -69,8 +70,13 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
 /// Returns the `APIGroupDiscoveryList` of the core group or of all other groups, in `version` of
 /// `apidiscovery.k8s.io`.
 pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> Answer {
-    let groups = registry.groups().iter().filter(|(name, _)| name.is_empty() == core);
+    let groups = if core {
+        registry.groups().get("").map(|group| ("", group)).into_iter().collect()
+    } else {
+        groups::in_order(registry)
+    };
     let items: Vec<Value> = groups
+        .into_iter()
         .map(|(name, group)| {
             let versions: Vec<Value> = group.versions.iter().map(version_discovery).collect();
             let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };

@@ -7,6 +7,39 @@ use sha2::{Digest, Sha256};
 
 use crate::registry::{Conversion, Endpoint, Group, Registry};
 
+/// The groups of kube-apiserver in the order of their priorities. Groups of custom resources follow.
+const ORDER: [&str; 20] = [
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+];
+
+/// Returns all groups except for the core group in the order in which clients prefer them.
+pub(super) fn in_order(registry: &Registry) -> Vec<(&str, &Group)> {
+    let groups = registry.groups().iter().filter(|(name, _)| !name.is_empty());
+    let mut groups: Vec<(&str, &Group)> = groups.map(|(name, group)| (name.as_str(), group)).collect();
+    // Groups without a position keep their alphabetical order.
+    groups.sort_by_key(|(name, _)| ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len()));
+    groups
+}
+
 /// Returns the response to `/api`.
 pub(super) fn core_versions(registry: &Registry) -> Value {
     let core = registry.groups().get("");
@@ -17,8 +50,8 @@ pub(super) fn core_versions(registry: &Registry) -> Value {
 
 /// Returns the response to `/apis`.
 pub(super) fn groups(registry: &Registry) -> Value {
-    let groups = registry.groups().iter().filter(|(name, _)| !name.is_empty());
-    let groups: Vec<Value> = groups.map(|(name, group)| api_group(name, group)).collect();
+    let groups: Vec<Value> =
+        in_order(registry).into_iter().map(|(name, group)| api_group(name, group)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -123,6 +156,13 @@ fn api_resources(endpoint: &Endpoint) -> Vec<Value> {
 mod tests {
     use super::*;
     use crate::storage::{HistoryLimits, Storage};
+
+    #[test]
+    fn every_built_in_group_has_a_position() {
+        let registry = Registry::built_in(&Storage::new(HistoryLimits { events: 1, bytes: 1 }, 1));
+        let groups: Vec<&str> = in_order(&registry).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(groups, ORDER);
+    }
 
     #[test]
     fn hashes_of_storage_versions_are_those_of_kubernetes() {

@@ -98,6 +98,8 @@ const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
 const CERTIFICATES: (&str, &str) = ("certificates.k8s.io", "v1");
+const DEVICES: (&str, &str) = ("resource.k8s.io", "v1");
+const FLOW_CONTROL: (&str, &str) = ("flowcontrol.apiserver.k8s.io", "v1");
 const REGISTRATION: (&str, &str) = ("apiregistration.k8s.io", "v1");
 
 /// The category of the kinds that extend the API.
@@ -226,6 +228,16 @@ const ROWS: &[Row] = &[
         .short(&["vac"])
         .flags(&[ReturnsDeleted]),
     cluster(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses"),
+    cluster(DEVICES, "DeviceClass", "deviceclasses").flags(&[ReturnsDeleted, Generation]),
+    namespaced(DEVICES, "ResourceClaim", "resourceclaims").status().flags(&[ReturnsDeleted]),
+    namespaced(DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates").flags(&[ReturnsDeleted]),
+    cluster(DEVICES, "ResourceSlice", "resourceslices")
+        .fields(&["spec.nodeName", "spec.driver"])
+        .flags(&[ReturnsDeleted, Generation]),
+    cluster(FLOW_CONTROL, "FlowSchema", "flowschemas").status().flags(&[Generation]),
+    cluster(FLOW_CONTROL, "PriorityLevelConfiguration", "prioritylevelconfigurations")
+        .status()
+        .flags(&[Generation]),
     cluster(("apiextensions.k8s.io", "v1"), "CustomResourceDefinition", "customresourcedefinitions")
         .short(&["crd", "crds"])
         .categories(EXTENSIONS)

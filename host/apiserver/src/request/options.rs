@@ -39,6 +39,8 @@ pub(crate) struct WriteOptions {
     pub requester: Option<Arc<User>>,
     /// Whether the object was decoded before: it has no unknown fields.
     pub is_decoded: bool,
+    /// Whether the write may wait for other objects. The server's own writes cannot.
+    pub may_wait: bool,
 }
 
 impl Query {
@@ -157,6 +159,7 @@ impl Query {
             author: None,
             requester: None,
             is_decoded: false,
+            may_wait: true,
         })
     }
 }
@@ -173,6 +176,7 @@ impl WriteOptions {
             author: None,
             requester: None,
             is_decoded: false,
+            may_wait: false,
         }
     }
 }

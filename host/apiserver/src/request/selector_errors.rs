@@ -220,9 +220,7 @@ fn check_values(key: &str, values: &BTreeSet<&str>, compares: bool) -> Result<()
         let errors = label_value_errors(value);
         if !errors.is_empty() {
             let path = field::key(&field::index("values", index), key);
-            // Selectors count bytes, and say so.
-            let errors = errors.join("; ").replace("no more than 63 characters", "no more than 63 bytes");
-            problems.push(field::invalid(&path, &(*value).into(), &errors));
+            problems.push(field::invalid(&path, &(*value).into(), &errors.join("; ")));
         }
     }
     let mut texts: Vec<String> =

@@ -6,13 +6,15 @@ use serde_json::Value;
 use super::update::UpdateTarget;
 use super::{
     admit, claims, create, default_classes, defaults, limit_ranges, pod_resize, pod_security, runtime_class,
+    service_accounts,
 };
 use crate::admission::{BuiltIn, Notes, WriteRequest};
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::field;
 use crate::state::State;
-use crate::status::Status;
+use crate::status::{Cause, Status};
 
 /// The mutating plugins for the creation of an object.
 pub(super) struct OfCreation<'a> {
@@ -35,27 +37,43 @@ impl BuiltIn for OfCreation<'_> {
 
 /// The mutating plugins for an update of an object or of a subresource that has the object.
 pub(super) struct OfUpdate<'a> {
+    pub state: &'a State,
     pub endpoint: &'a Endpoint,
     pub target: UpdateTarget,
-    pub name: &'a str,
     pub old: &'a Value,
 }
 
 impl BuiltIn for OfUpdate<'_> {
     fn admit(&self, object: &mut Value) -> Result<(), Status> {
         if self.target == UpdateTarget::Object && self.endpoint.is_core("pods") {
-            defaults::on_pod_update(self.old, object);
+            defaults::on_pod_update(self.state, self.old, object);
         }
         Ok(())
     }
 
     fn complete(&self, object: &mut Value) -> Result<(), Status> {
         admit::decode_mutated(self.endpoint, object)?;
-        if meta::text(object, "name") != self.name {
-            let cause = field::invalid("metadata.name", &object["metadata"]["name"], "field is immutable");
-            return Err(Status::invalid(self.endpoint.resource_ref(), self.name, vec![cause]));
+        let (namespace, before) = (meta::text(object, "namespace"), meta::text(self.old, "namespace"));
+        if self.endpoint.resource.namespaced && !namespace.is_empty() && namespace != before {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
-        Ok(())
+        let is_changed = |name: &&str| {
+            let value = meta::text(object, name);
+            !value.is_empty() && value != meta::text(self.old, name)
+        };
+        let causes = ["name", "uid"].iter().filter(|name| is_changed(name)).map(|name| {
+            let path = field::child("metadata", name);
+            field::invalid(&path, &object["metadata"][*name], "field is immutable")
+        });
+        let causes: Vec<Cause> = causes.collect();
+        if causes.is_empty() {
+            return Ok(());
+        }
+        // kube-apiserver finds them twice.
+        let causes = causes.iter().chain(&causes).cloned().collect();
+        Err(Status::invalid(self.endpoint.resource_ref(), meta::text(object, "name"), causes))
     }
 }
 
@@ -79,9 +97,10 @@ pub(super) fn validate_creation(
 ) -> Result<(), Status> {
     let endpoint = write.endpoint;
     limit_ranges::check(state, endpoint, object)?;
+    service_accounts::validate(state, endpoint, object)?;
     pod_security::validate(state, write, object, None, notes)?;
     defaults::check_priority_class(state, endpoint, object)?;
-    if endpoint.is_core("pods") {
+    if endpoint.is_core("pods") && state.plugins.acts(AdmissionPlugin::RuntimeClass) {
         runtime_class::check(state, &object["spec"]).map_err(|problem| {
             Status::forbidden(endpoint.resource_ref(), meta::text(object, "name"), &problem)
         })?;
@@ -105,12 +124,13 @@ pub(super) fn validate_update(
     if target == UpdateTarget::Resize && !is_deleted {
         limit_ranges::check(state, endpoint, new)?;
     }
+    service_accounts::validate_update(state, endpoint, target, new)?;
     pod_security::validate(state, write, new, Some(old), notes)?;
     if target == UpdateTarget::Object {
         defaults::check_priority_class(state, endpoint, new)?;
     }
     claims::check_update(state, endpoint, target, (old, new))?;
-    if target == UpdateTarget::Resize {
+    if target == UpdateTarget::Resize && state.plugins.acts(AdmissionPlugin::PodResizeValidator) {
         pod_resize::check(state, endpoint, old, new)?;
     }
     Ok(())

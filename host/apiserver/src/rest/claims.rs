@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::default_classes::STORAGE_CLASS;
 use super::limit_ranges;
 use super::update::UpdateTarget;
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::quantity;
@@ -27,6 +28,9 @@ pub(super) fn check_update(
     }
     if meta::text(old, "deletionTimestamp").is_empty() {
         limit_ranges::check(state, endpoint, new)?;
+    }
+    if !state.plugins.acts(AdmissionPlugin::PersistentVolumeClaimResize) {
+        return Ok(());
     }
     let allows_expansion = |class: &str| {
         let registry = state.registry();

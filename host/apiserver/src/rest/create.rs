@@ -8,8 +8,8 @@ use super::internal::ControllerAdmission;
 use super::owner_references::{self, Step};
 use super::update::UpdateTarget;
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, quota, services, strategy, tracking,
-    warnings as kind_warnings, with_warnings,
+    WriteResult, admit, built_in, certificates, crd_sync, param_rights, pod_profiles, quota,
+    service_accounts, services, strategy, tracking, warnings as kind_warnings, with_warnings,
 };
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
@@ -123,8 +123,13 @@ async fn create_decoded(
         {
             certificates::set_requester(&mut value, user);
         }
-        let mut warnings =
-            admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint))?;
+        let profiles = match endpoint.is_core("pods") {
+            true => pod_profiles::set_app_armor(&mut value),
+            false => Vec::new(),
+        };
+        let valid = admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint));
+        let valid = valid.map_err(|status| status.with_warnings(profiles.clone()))?;
+        let mut warnings: Vec<String> = profiles.into_iter().chain(valid).collect();
         warnings.extend(kind_warnings::on_write(endpoint, &value));
         warnings.extend(kind_warnings::on_create(endpoint, &value));
         warnings.extend(kind_warnings::on_new_pods(endpoint, &value));
@@ -158,6 +163,7 @@ async fn store_checked(
 ) -> Result<Arc<StoredObject>, Status> {
     state.access.check_escalation(endpoint, None, &value, options.author.as_ref())?;
     let change = (None, &value);
+    param_rights::check(state, endpoint, UpdateTarget::Object, change, options.author.as_ref())?;
     certificates::check_signer(state, endpoint, UpdateTarget::Object, change, options.author.as_deref())?;
     let name = meta::text(&value, "name").to_owned();
     let write = write_request(endpoint, namespace, &name, options);
@@ -205,6 +211,9 @@ async fn mutate(
         // The first plugin of kube-apiserver is that for the namespace.
         let found = state.namespaces.get("", namespace);
         check_namespace(state, endpoint, found.as_ref(), namespace, meta::shown_name(value))?;
+    }
+    if options.may_wait {
+        service_accounts::await_default(state, endpoint, namespace, value).await;
     }
     if !admission.is_active() && !built_in::may_change_creation(endpoint) {
         return Ok(None);

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::state::State;
@@ -18,11 +19,12 @@ const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Sets the class of a new claim or Ingress that names none.
 pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) {
-    if endpoint.is_core("persistentvolumeclaims") {
+    let acts = |plugin| state.plugins.acts(plugin);
+    if endpoint.is_core("persistentvolumeclaims") && acts(AdmissionPlugin::DefaultStorageClass) {
         set_default(value, "storageClassName", STORAGE_CLASS, || {
             newest_default(&classes(state, "storage.k8s.io", "storageclasses"), &DEFAULT_STORAGE_CLASS)
         });
-    } else if is_ingress(endpoint) {
+    } else if is_ingress(endpoint) && acts(AdmissionPlugin::DefaultIngressClass) {
         set_default(value, "ingressClassName", INGRESS_CLASS, || {
             newest_default(&classes(state, "networking.k8s.io", "ingressclasses"), &[DEFAULT_INGRESS_CLASS])
         });

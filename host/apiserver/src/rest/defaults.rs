@@ -4,7 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::{default_classes, limit_ranges, runtime_class, topology_labels};
+use super::{default_classes, limit_ranges, runtime_class, service_accounts, topology_labels};
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::state::State;
@@ -37,31 +38,48 @@ struct Priority {
 /// # Errors
 /// 403 if the Pod names a PriorityClass or a RuntimeClass that does not exist, or contradicts it.
 pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
+    let acts = |plugin| state.plugins.acts(plugin);
     limit_ranges::set_defaults_of_pod(state, endpoint, value);
     if endpoint.is_core("pods") {
-        let name = meta::shown_name(value).to_owned();
-        let refused = |problem: String| Status::forbidden(endpoint.resource_ref(), &name, &problem);
-        let spec = &mut value["spec"];
-        if spec["serviceAccountName"].as_str().is_none_or(str::is_empty) {
-            spec["serviceAccountName"] = json!("default");
-            spec["serviceAccount"] = json!("default");
-        }
-        set_priority(&priority_classes(state), spec).map_err(refused)?;
-        add_tolerations(spec);
-        runtime_class::apply(state, spec).map_err(refused)?;
-        let node = spec["nodeName"].as_str().unwrap_or_default().to_owned();
-        topology_labels::copy(state, &node, value);
-    } else if endpoint.is_core("nodes") {
+        complete_pod(state, endpoint, value)?;
+    } else if endpoint.is_core("nodes") && acts(AdmissionPlugin::TaintNodesByCondition) {
         add_taint(&mut value["spec"]);
-    } else if state.protects_volumes && endpoint.is_core("persistentvolumeclaims") {
-        add_finalizer(value, CLAIM_PROTECTION);
-    } else if state.protects_volumes && endpoint.is_core("persistentvolumes") {
-        add_finalizer(value, VOLUME_PROTECTION);
-    } else if state.protects_volumes && is_attributes_class(endpoint) {
-        add_finalizer(value, CLASS_PROTECTION);
+    } else if acts(AdmissionPlugin::StorageObjectInUseProtection) {
+        add_protection(endpoint, value);
     }
     default_classes::on_create(state, endpoint, value);
     Ok(())
+}
+
+fn complete_pod(state: &State, endpoint: &Endpoint, value: &mut Value) -> Result<(), Status> {
+    let acts = |plugin| state.plugins.acts(plugin);
+    service_accounts::admit(state, endpoint, value)?;
+    let name = meta::shown_name(value).to_owned();
+    let refused = |problem: String| Status::forbidden(endpoint.resource_ref(), &name, &problem);
+    let spec = &mut value["spec"];
+    if acts(AdmissionPlugin::Priority) {
+        set_priority(&priority_classes(state), spec).map_err(refused)?;
+    }
+    if acts(AdmissionPlugin::DefaultTolerationSeconds) {
+        add_tolerations(spec);
+    }
+    if acts(AdmissionPlugin::RuntimeClass) {
+        runtime_class::apply(state, spec).map_err(refused)?;
+    }
+    let node = spec["nodeName"].as_str().unwrap_or_default().to_owned();
+    topology_labels::copy(state, &node, value);
+    Ok(())
+}
+
+/// Adds the finalizer of a claim, a volume or a VolumeAttributesClass.
+fn add_protection(endpoint: &Endpoint, value: &mut Value) {
+    if endpoint.is_core("persistentvolumeclaims") {
+        add_finalizer(value, CLAIM_PROTECTION);
+    } else if endpoint.is_core("persistentvolumes") {
+        add_finalizer(value, VOLUME_PROTECTION);
+    } else if is_attributes_class(endpoint) {
+        add_finalizer(value, CLASS_PROTECTION);
+    }
 }
 
 /// Checks that there is at most one PriorityClass that is the default. Other objects pass.
@@ -71,7 +89,7 @@ pub(super) fn on_create(state: &State, endpoint: &Endpoint, value: &mut Value) -
 pub(super) fn check_priority_class(state: &State, endpoint: &Endpoint, value: &Value) -> Result<(), Status> {
     let is_class =
         endpoint.group == "scheduling.k8s.io" && endpoint.resource.names.plural == "priorityclasses";
-    if !is_class || value["globalDefault"] != true {
+    if !is_class || value["globalDefault"] != true || !state.plugins.acts(AdmissionPlugin::Priority) {
         return Ok(());
     }
     let name = meta::text(value, "name");
@@ -90,7 +108,16 @@ pub(super) fn check_priority_class(state: &State, endpoint: &Endpoint, value: &V
 }
 
 /// Restores the fields of an updated Pod that the client left out.
-pub(super) fn on_pod_update(old: &Value, new: &mut Value) {
+pub(super) fn on_pod_update(state: &State, old: &Value, new: &mut Value) {
+    if state.plugins.acts(AdmissionPlugin::Priority) {
+        keep_priority(old, new);
+    }
+    if state.plugins.acts(AdmissionPlugin::DefaultTolerationSeconds) {
+        add_tolerations(&mut new["spec"]);
+    }
+}
+
+fn keep_priority(old: &Value, new: &mut Value) {
     for field in ["priority", "preemptionPolicy"] {
         if new["spec"][field].is_null()
             && let Some(before) = old["spec"].get(field)
@@ -98,7 +125,6 @@ pub(super) fn on_pod_update(old: &Value, new: &mut Value) {
             new["spec"][field] = before.clone();
         }
     }
-    add_tolerations(&mut new["spec"]);
 }
 
 /// Whether the endpoint serves VolumeAttributesClasses.
@@ -269,7 +295,7 @@ mod tests {
     fn update_of_a_pod_keeps_its_priority() {
         let old = json!({"spec": {"priority": 7, "preemptionPolicy": "Never"}});
         let mut new = json!({"spec": {}});
-        on_pod_update(&old, &mut new);
+        keep_priority(&old, &mut new);
         assert_eq!(
             (&new["spec"]["priority"], &new["spec"]["preemptionPolicy"]),
             (&json!(7), &json!("Never"))

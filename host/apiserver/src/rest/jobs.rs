@@ -32,7 +32,11 @@ pub(super) fn generate_selector(job: &mut Value) {
     if job["spec"]["selector"].is_null() {
         job["spec"]["selector"] = json!({});
     }
-    job["spec"]["selector"]["matchLabels"][CONTROLLER_UID] = uid.into();
+    // As in Kubernetes, a Job whose client set the label is invalid.
+    let label = &mut job["spec"]["selector"]["matchLabels"][CONTROLLER_UID];
+    if label.is_null() {
+        *label = uid.into();
+    }
     if shares_labels {
         job["metadata"]["labels"] = job["spec"]["template"]["metadata"]["labels"].clone();
     }
@@ -52,6 +56,10 @@ mod tests {
             job["spec"]["template"]["metadata"]["labels"],
             json!({"a": "b", CONTROLLER_UID: "u", JOB_NAME: "j", "controller-uid": "u", "job-name": "j"})
         );
+        let selector = json!({"matchLabels": {CONTROLLER_UID: "other"}});
+        let mut own = json!({"metadata": {"uid": "u"}, "spec": {"selector": selector, "template": {}}});
+        generate_selector(&mut own);
+        assert_eq!(own["spec"]["selector"], selector, "validation refuses it");
         let mut manual = json!({"metadata": {"uid": "u"}, "spec": {"manualSelector": true, "template": {}}});
         let before = manual.clone();
         generate_selector(&mut manual);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::schema::quantity;
@@ -16,7 +17,7 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The lists of containers, with the word for one.
 const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 /// The resources that the resources of a Pod as a whole replace.
-const OF_POD: [&str; 2] = ["cpu", "memory"];
+const POD_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 type Amounts = Map<String, Value>;
 
@@ -46,8 +47,11 @@ pub(super) fn check(state: &State, endpoint: &Endpoint, value: &Value) -> Result
     Ok(())
 }
 
-/// Returns the LimitRanges of a namespace, by name.
+/// Returns the LimitRanges of a namespace, by name; none if the plugin is disabled.
 fn limit_ranges(state: &State, namespace: &str) -> Vec<Value> {
+    if !state.plugins.acts(AdmissionPlugin::LimitRanger) {
+        return Vec::new();
+    }
     let registry = state.registry();
     let Some(ranges) = registry.endpoint("", "v1", "limitranges") else { return Vec::new() };
     ranges.resource.table.list(Some(namespace)).0.iter().map(|range| range.value()).collect()
@@ -236,7 +240,7 @@ fn total(pod: &Value, of: &str) -> Amounts {
     }
     raise(&mut sum, most);
     let of_pod = amounts(&pod["spec"]["resources"][of]);
-    sum.extend(of_pod.into_iter().filter(|(name, _)| OF_POD.contains(&name.as_str())));
+    sum.extend(of_pod.into_iter().filter(|(name, _)| POD_RESOURCES.contains(&name.as_str())));
     sum
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
+use super::pod_profiles;
 use crate::schema::{field, quantity};
 
 /// Labels of Nodes that others replaced.
@@ -45,6 +47,36 @@ const VOLUMES: [(&str, &str, &str); 9] = [
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
+/// The characters of all warnings that are collected, of each at most [`MAX_COUNTED`]: more than a response shows.
+const MAX_CHARACTERS: usize = 8 * 1024;
+const MAX_COUNTED: usize = 256;
+
+/// The first warnings about a specification, as many as a response can show. A specification may have more than can be stored.
+#[derive(Default)]
+struct Warnings {
+    listed: Vec<String>,
+    characters: usize,
+}
+
+impl Warnings {
+    /// Adds a warning, unless there are enough already.
+    fn push(&mut self, warning: String) {
+        if !self.is_full() {
+            self.characters += warning.chars().take(MAX_COUNTED).count();
+            self.listed.push(warning);
+        }
+    }
+
+    /// Whether further warnings are left out. They need not be created then.
+    fn is_full(&self) -> bool {
+        self.characters >= MAX_CHARACTERS
+    }
+
+    fn extend(&mut self, warnings: impl IntoIterator<Item = String>) {
+        warnings.into_iter().for_each(|warning| self.push(warning));
+    }
+}
+
 fn items(list: &Value) -> &[Value] {
     list.as_array().map_or(&[], Vec::as_slice)
 }
@@ -53,9 +85,10 @@ fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object[name].as_str().unwrap_or_default()
 }
 
-/// Returns the warnings about a specification at `path`.
-pub(super) fn of_spec(spec: &Value, path: &str) -> Vec<String> {
-    let mut warnings = Vec::new();
+/// Returns the warnings about a Pod or a template at `pod_path`, which is empty for a Pod: all, or as many as a response can show.
+pub(super) fn of_pod(object: &Value, pod_path: &str) -> Vec<String> {
+    let (spec, path) = (&object["spec"], &*field::child(pod_path, "spec"));
+    let mut warnings = Warnings::default();
     let replaced = |label: &str| NODE_LABELS.iter().find(|(known, _)| *known == label).map(|(_, text)| *text);
     for (label, _) in spec["nodeSelector"].as_object().into_iter().flatten() {
         if let Some(problem) = replaced(label) {
@@ -93,7 +126,9 @@ pub(super) fn of_spec(spec: &Value, path: &str) -> Vec<String> {
             warnings.push(format!("{}: invalid empty name \"\"", field::child(&at, "name")));
         }
     }
+    warnings.extend(pod_profiles::warning_of_pod(object, pod_path));
     for (at, container) in containers(spec, path) {
+        warnings.extend(pod_profiles::warnings_of_container(object, pod_path, container));
         add_fractions(container, &at, &mut warnings);
         add_hidden_variables(container, &at, &mut warnings);
     }
@@ -109,7 +144,7 @@ pub(super) fn of_spec(spec: &Value, path: &str) -> Vec<String> {
             &mut warnings,
         );
     }
-    warnings
+    warnings.listed
 }
 
 /// Returns the containers with their paths, in the order in which kube-apiserver visits them.
@@ -123,7 +158,7 @@ fn containers<'a>(spec: &'a Value, path: &str) -> Vec<(String, &'a Value)> {
 }
 
 /// Amounts of bytes are whole numbers.
-fn add_fractions(container: &Value, at: &str, warnings: &mut Vec<String>) {
+fn add_fractions(container: &Value, at: &str, warnings: &mut Warnings) {
     for resource in ["memory", "ephemeral-storage"] {
         for list in ["limits", "requests"] {
             let amount = &container["resources"][list][resource];
@@ -138,7 +173,7 @@ fn add_fractions(container: &Value, at: &str, warnings: &mut Vec<String>) {
 }
 
 /// A variable that does not refer to the earlier one of its name hides it.
-fn add_hidden_variables(container: &Value, at: &str, warnings: &mut Vec<String>) {
+fn add_hidden_variables(container: &Value, at: &str, warnings: &mut Warnings) {
     let mut found = BTreeSet::new();
     for (index, variable) in items(&container["env"]).iter().enumerate() {
         let (name, value) = (text(variable, "name"), text(variable, "value"));
@@ -155,7 +190,51 @@ fn add_hidden_variables(container: &Value, at: &str, warnings: &mut Vec<String>)
     }
 }
 
-fn add_ports(spec: &Value, path: &str, warnings: &mut Vec<String>) {
+/// The ports with one number and protocol, in their order, and where those are that can be in conflict with another one.
+#[derive(Default)]
+struct PortGroup<'a> {
+    ports: Vec<(&'a str, &'a Value)>,
+    without_host_port: Vec<usize>,
+    by_host: HashMap<(i64, &'a str), Vec<usize>>,
+    /// Those with an address of the host, by their port of the host.
+    with_host_ip: HashMap<i64, Vec<usize>>,
+}
+
+impl<'a> PortGroup<'a> {
+    /// Returns the positions of the ports that are in conflict with another one.
+    fn conflicts(&self, (host, ip): (i64, &'a str)) -> Vec<usize> {
+        if host == 0 {
+            return (0..self.ports.len()).collect();
+        }
+        let same = self.by_host.get(&(host, ip));
+        let ambiguous =
+            if ip.is_empty() { self.with_host_ip.get(&host) } else { self.by_host.get(&(host, "")) };
+        let lists = [Some(&self.without_host_port), same, ambiguous];
+        let mut found: Vec<usize> = lists.into_iter().flatten().flatten().copied().collect();
+        found.sort_unstable();
+        found
+    }
+
+    fn add(&mut self, at: &'a str, port: &'a Value) {
+        let ((host, ip), index) = (host_of(port), self.ports.len());
+        self.ports.push((at, port));
+        if host == 0 {
+            self.without_host_port.push(index);
+            return;
+        }
+        self.by_host.entry((host, ip)).or_default().push(index);
+        if !ip.is_empty() {
+            self.with_host_ip.entry(host).or_default().push(index);
+        }
+    }
+}
+
+/// Returns the port and the address of the host.
+fn host_of(port: &Value) -> (i64, &str) {
+    (port["hostPort"].as_i64().unwrap_or(0), text(port, "hostIP"))
+}
+
+fn add_ports(spec: &Value, path: &str, warnings: &mut Warnings) {
     let ports: Vec<(String, &Value)> = containers(spec, path)
         .into_iter()
         .flat_map(|(at, container)| {
@@ -165,25 +244,38 @@ fn add_ports(spec: &Value, path: &str, warnings: &mut Vec<String>) {
                 .collect::<Vec<_>>()
         })
         .collect();
-    let host = |port: &Value| port["hostPort"].as_i64().unwrap_or(0);
-    let mut known: BTreeMap<(i64, &str), Vec<(&str, &Value)>> = BTreeMap::new();
+    for (at, port) in &ports {
+        let (host, ip) = host_of(port);
+        if host == 0 && !ip.is_empty() {
+            warnings.push(format!(
+                "{at}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{ip}}}",
+                text(port, "name"),
+                port["containerPort"],
+                text(port, "protocol")
+            ));
+        }
+    }
+    let mut groups: BTreeMap<(i64, &str), PortGroup<'_>> = BTreeMap::new();
     for (at, port) in &ports {
         let key = (port["containerPort"].as_i64().unwrap_or(0), text(port, "protocol"));
-        let others = known.entry(key).or_default();
-        for (other_at, other) in others.iter() {
-            let (own_ip, other_ip) = (text(port, "hostIP"), text(other, "hostIP"));
-            let problem = if own_ip == other_ip && host(port) == host(other) {
+        let group = groups.entry(key).or_default();
+        let own = host_of(port);
+        for index in group.conflicts(own) {
+            if warnings.is_full() {
+                return;
+            }
+            let (other_at, other) = group.ports[index];
+            let other = host_of(other);
+            let problem = if own == other {
                 "duplicate"
-            } else if host(port) == 0 || host(other) == 0 {
+            } else if own.0 == 0 || other.0 == 0 {
                 "overlapping"
-            } else if host(port) == host(other) && own_ip.is_empty() != other_ip.is_empty() {
-                "dangerously ambiguous"
             } else {
-                continue;
+                "dangerously ambiguous"
             };
             warnings.push(format!("{at}: {problem} port definition with {other_at}"));
         }
-        others.push((at, port));
+        group.add(at, port);
     }
     let mut named: BTreeMap<&str, &str> = BTreeMap::new();
     for (at, port) in ports.iter().filter(|(_, port)| !text(port, "name").is_empty()) {
@@ -197,7 +289,7 @@ fn add_ports(spec: &Value, path: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn add_affinity(affinity: &Value, path: &str, warnings: &mut Vec<String>) {
+fn add_affinity(affinity: &Value, path: &str, warnings: &mut Warnings) {
     let lists = [
         ("requiredDuringSchedulingIgnoredDuringExecution", ""),
         ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm"),
@@ -224,26 +316,39 @@ mod tests {
 
     #[test]
     fn ports_of_one_container_port_are_compared() {
-        let spec = |second: Value| json!({"containers": [{"ports": [{"containerPort": 80, "protocol": "TCP"}, second]}]});
+        let pod = |second: Value| json!({"spec": {"containers": [{"ports": [{"containerPort": 80, "protocol": "TCP"}, second]}]}});
         let port = |host: i64| json!({"containerPort": 80, "protocol": "TCP", "hostPort": host});
         let at = "spec.containers[0].ports";
+        assert_eq!(of_pod(&pod(port(0)), ""), [format!("{at}[1]: duplicate port definition with {at}[0]")]);
         assert_eq!(
-            of_spec(&spec(port(0)), "spec"),
-            [format!("{at}[1]: duplicate port definition with {at}[0]")]
-        );
-        assert_eq!(
-            of_spec(&spec(port(8080)), "spec"),
+            of_pod(&pod(port(8080)), ""),
             [format!("{at}[1]: overlapping port definition with {at}[0]")]
         );
         let other = json!({"containerPort": 81, "protocol": "TCP"});
-        assert_eq!(of_spec(&spec(other), "spec"), [""; 0]);
+        assert_eq!(of_pod(&pod(other), ""), [""; 0]);
+    }
+
+    #[test]
+    fn many_equal_ports_have_as_many_warnings_as_a_response_shows() {
+        // All warnings would take 20 GB.
+        let ports = vec![json!({"containerPort": 80, "protocol": "TCP"}); 20_000];
+        let warnings = of_pod(&json!({"spec": {"containers": [{"ports": ports}]}}), "");
+        assert!((32..=256).contains(&warnings.len()), "{}", warnings.len());
+        // Ports without a conflict are not compared with each other.
+        let ports: Vec<Value> = (1..=50_000)
+            .map(|index| json!({"containerPort": 80, "protocol": "TCP", "hostPort": 1, "hostIP": index.to_string()}))
+            .collect();
+        let mut pod = json!({"spec": {"containers": [{"ports": ports}]}});
+        assert_eq!(of_pod(&pod, ""), [""; 0]);
+        pod["spec"]["containers"][0]["ports"][49_999]["hostIP"] = json!("");
+        assert!(of_pod(&pod, "")[0].contains("[49999]: dangerously ambiguous port definition with"));
     }
 
     #[test]
     fn variable_that_refers_to_the_earlier_one_is_fine() {
-        let spec = |value: &str| json!({"containers": [{"env": [{"name": "A", "value": "x"}, {"name": "A", "value": value}]}]});
-        assert_eq!(of_spec(&spec("$(A)y"), "spec"), [""; 0]);
-        assert_eq!(of_spec(&spec("$(A)"), "spec").len(), 1);
-        assert_eq!(of_spec(&spec("y"), "spec").len(), 1);
+        let pod = |value: &str| json!({"spec": {"containers": [{"env": [{"name": "A", "value": "x"}, {"name": "A", "value": value}]}]}});
+        assert_eq!(of_pod(&pod("$(A)y"), ""), [""; 0]);
+        assert_eq!(of_pod(&pod("$(A)"), "").len(), 1);
+        assert_eq!(of_pod(&pod("y"), "").len(), 1);
     }
 }

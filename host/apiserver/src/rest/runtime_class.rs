@@ -94,9 +94,15 @@ fn is_same(left: &Value, right: &Value) -> bool {
     nanos(left) == nanos(right)
 }
 
+/// The most tolerations that are compared with each other. Of more, all stay.
+const MAX_COMPARED: usize = 1000;
+
 /// Joins two lists of tolerations, without those that another one covers. Of equal ones, the first stays.
 fn merge(mut all: Vec<Value>, second: Vec<Value>) -> Vec<Value> {
     all.extend(second);
+    if all.len() > MAX_COMPARED {
+        return all;
+    }
     let mut merged: Vec<Value> = Vec::new();
     for (index, toleration) in all.iter().enumerate() {
         let is_covered = merged.iter().any(|other| covers(other, toleration))
@@ -140,6 +146,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn many_tolerations_are_not_compared_with_each_other() {
+        // 10^9 comparisons would take minutes.
+        let many: Vec<Value> = (0..50_000).map(|index| json!({"key": index.to_string()})).collect();
+        assert_eq!(merge(many, vec![json!({"key": "a"})]).len(), 50_001);
+    }
 
     fn class() -> Value {
         json!({

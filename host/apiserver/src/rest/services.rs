@@ -4,10 +4,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
-use pilothouse_model::hash::HashSet;
+use pilothouse_model::hash::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
-use super::service_types;
+use super::service_type_fields;
 use crate::identifiers::Identifiers;
 use crate::meta;
 use crate::registry::{Addresses, Endpoint, node_port, protocol};
@@ -23,14 +23,16 @@ const IP_COUNT: u32 = 1 << 20;
 /// The range of node ports, Kubernetes' default.
 const NODE_PORTS: RangeInclusive<u64> = 30000..=32767;
 
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
 /// The addresses and ports of all Services but one.
-struct Others<'a> {
+struct OtherServices<'a> {
     addresses: &'a Addresses,
     /// The namespace and name of that one.
     except: (&'a str, &'a str),
 }
 
-impl Others<'_> {
+impl OtherServices<'_> {
     fn has_ip(&self, ip: &str) -> bool {
         self.addresses.has_ip(ip, self.except)
     }
@@ -41,13 +43,13 @@ impl Others<'_> {
 }
 
 /// Calls `query` with the addresses of all Services but the one in `namespace` with `name`.
-fn with_others<T: Default>(
+fn with_other_services<T: Default>(
     endpoint: &Endpoint,
     except: (&str, &str),
-    query: impl FnOnce(&Others<'_>) -> T,
+    query: impl FnOnce(&OtherServices<'_>) -> T,
 ) -> T {
     let Some(index) = &endpoint.resource.addresses else { return T::default() };
-    index.read(&endpoint.resource.table, |addresses| query(&Others { addresses, except }))
+    index.read(&endpoint.resource.table, |addresses| query(&OtherServices { addresses, except }))
 }
 
 /// Sets the cluster IP, its families and the node ports of a Service unless the client did.
@@ -69,14 +71,17 @@ fn set_absent(endpoint: &Endpoint, service: &mut Value, identifiers: &Identifier
         (meta::text(service, "namespace").to_owned(), meta::text(service, "name").to_owned());
     // Requests at the same time do not see each other's Services, so they must not start at the same address.
     let (spec, start) = (&mut service["spec"], identifiers.number());
-    with_others(endpoint, (&namespace, &name), |others| allocate_beside(others, spec, start, allocation));
+    with_other_services(endpoint, (&namespace, &name), |others| {
+        allocate_beside(others, spec, start, allocation);
+    });
 }
 
 /// Sets the allocated fields of the stored Service that an update leaves out. Returns what is invalid.
 pub(super) fn prepare_update(endpoint: &Endpoint, old: &Value, service: &mut Value) -> Vec<Cause> {
     keep_addresses(&old["spec"], &mut service["spec"]);
     keep_node_ports(&old["spec"], &mut service["spec"]);
-    service_types::drop_fields(old, service);
+    keep_health_check_port(&old["spec"], &mut service["spec"]);
+    service_type_fields::drop_fields(old, service);
     validate(endpoint, service, Some(old))
 }
 
@@ -129,10 +134,11 @@ fn keep_node_ports(old: &Value, spec: &mut Value) {
     let before = old["ports"].as_array().map_or(&[][..], Vec::as_slice);
     let given: HashSet<u64> = spec["ports"].as_array().into_iter().flatten().filter_map(node_port).collect();
     let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
+    // The last one of equal names counts, as in Kubernetes.
+    let numbers: HashMap<String, Option<u64>> =
+        before.iter().map(|port| (name(port), node_port(port))).collect();
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        let own = name(port);
-        // The last one of equal names counts, as in Kubernetes.
-        let number = before.iter().rfind(|other| name(other) == own).and_then(node_port);
+        let number = numbers.get(&name(port)).copied().flatten();
         if node_port(port).is_none()
             && let Some(number) = number.filter(|number| !given.contains(number))
         {
@@ -141,14 +147,23 @@ fn keep_node_ports(old: &Value, spec: &mut Value) {
     }
 }
 
+/// Copies the port on which Nodes report their health.
+fn keep_health_check_port(old: &Value, spec: &mut Value) {
+    const PORT: &str = "healthCheckNodePort";
+    let needs_port = |spec: &Value| spec.as_object().is_some_and(service_type_fields::needs_health_check);
+    if needs_port(old) && needs_port(spec) && spec[PORT].as_i64().unwrap_or(0) == 0 && !old[PORT].is_null() {
+        spec[PORT] = old[PORT].clone();
+    }
+}
+
 /// Returns what is wrong with the cluster IP and the node ports of a Service. `old` is the stored one on updates.
 pub(super) fn validate(endpoint: &Endpoint, service: &Value, old: Option<&Value>) -> Vec<Cause> {
     let key = (meta::text(service, "namespace"), meta::text(service, "name"));
-    with_others(endpoint, key, |others| check(others, &service["spec"], old.map(|old| &old["spec"])))
+    with_other_services(endpoint, key, |others| check(others, &service["spec"], old.map(|old| &old["spec"])))
 }
 
 /// Sets the fields that are absent. The search for a free address and free ports starts at the position `start`.
-fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32, allocation: Allocation) {
+fn allocate_beside(others: &OtherServices<'_>, spec: &mut Value, start: u32, allocation: Allocation) {
     let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
     if kind == "ExternalName" {
         return;
@@ -162,8 +177,8 @@ fn allocate_beside(others: &Others<'_>, spec: &mut Value, start: u32, allocation
     {
         set_node_ports(others, spec, start);
     }
-    let needs_port = spec.as_object().is_some_and(service_types::needs_health_check)
-        && spec["healthCheckNodePort"].as_u64().unwrap_or(0) == 0;
+    let needs_port = spec.as_object().is_some_and(service_type_fields::needs_health_check)
+        && spec["healthCheckNodePort"].as_i64().unwrap_or(0) == 0;
     if needs_port {
         let own: HashSet<u64> =
             spec["ports"].as_array().into_iter().flatten().filter_map(node_port).collect();
@@ -180,16 +195,17 @@ fn node_ports_from(start: u32) -> impl Iterator<Item = u64> {
     (0..count).map(move |offset| first + (u64::from(start) + offset) % count)
 }
 
-fn set_cluster_ip(others: &Others<'_>, spec: &mut Value, start: u32) {
+fn set_cluster_ip(others: &OtherServices<'_>, spec: &mut Value, start: u32) {
     if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+        if spec["clusterIPs"].as_array().is_some_and(|list| !list.is_empty()) {
+            // Validation refuses a list without the single address.
+            return;
+        }
         // The first address is that of the network and the last one is for broadcasts.
         let usable = IP_COUNT - 2;
         let address = |offset: u32| FIRST_IP + 1 + (start % usable + offset) % usable;
         let mut free = (0..usable).map(|offset| Ipv4Addr::from(address(offset)).to_string());
-        spec["clusterIP"] = match spec["clusterIPs"][0].as_str() {
-            Some(first) => first.into(),
-            None => free.find(|ip| !others.has_ip(ip)).unwrap_or_default().into(),
-        };
+        spec["clusterIP"] = free.find(|ip| !others.has_ip(ip)).unwrap_or_default().into();
     }
     if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
         spec["clusterIPs"] = json!([spec["clusterIP"]]);
@@ -198,7 +214,7 @@ fn set_cluster_ip(others: &Others<'_>, spec: &mut Value, start: u32) {
 
 fn set_ip_families(spec: &mut Value) {
     // As in Kubernetes, whoever manages the endpoints of a headless Service without a selector decides about their families.
-    let is_open = spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(Map::is_empty);
+    let is_open = is_open(spec);
     let is_dual = is_open && spec["ipFamilyPolicy"].is_null();
     if spec["ipFamilyPolicy"].is_null() {
         spec["ipFamilyPolicy"] = json!(if is_open { "RequireDualStack" } else { "SingleStack" });
@@ -214,24 +230,33 @@ fn set_ip_families(spec: &mut Value) {
     }
 }
 
-fn set_node_ports(others: &Others<'_>, spec: &mut Value, start: u32) {
+fn set_node_ports(others: &OtherServices<'_>, spec: &mut Value, start: u32) {
     let given = spec["ports"].as_array().into_iter().flatten();
-    let mut taken: HashSet<u64> = given.filter_map(node_port).collect();
+    let taken: HashSet<u64> = given.filter_map(node_port).collect();
+    // A number that is not free for a protocol stays so: each protocol goes through the range once. Unknown protocols share one pass.
+    let mut free: HashMap<String, _> = HashMap::default();
+    let mut allocated: HashSet<u64> = HashSet::default();
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if node_port(port).is_some() {
             continue;
         }
         let protocol = protocol(port);
-        let is_free = |number: &u64| !taken.contains(number) && !others.has_port(*number, &protocol);
-        if let Some(number) = node_ports_from(start).find(is_free) {
-            taken.insert(number);
+        let numbers = free
+            .entry(if PROTOCOLS.contains(&&*protocol) { protocol.clone() } else { String::new() })
+            .or_insert_with(|| node_ports_from(start));
+        let is_free = |number: &u64| {
+            !taken.contains(number) && !allocated.contains(number) && !others.has_port(*number, &protocol)
+        };
+        if let Some(number) = numbers.find(is_free) {
+            allocated.insert(number);
             port["nodePort"] = number.into();
         }
     }
 }
 
-fn check(others: &Others<'_>, spec: &Value, old: Option<&Value>) -> Vec<Cause> {
+fn check(others: &OtherServices<'_>, spec: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
+    check_families(spec, &mut causes);
     check_cluster_ip(others, spec, old, &mut causes);
     for (index, port) in spec["ports"].as_array().into_iter().flatten().enumerate() {
         let Some(number) = node_port(port) else { continue };
@@ -250,7 +275,47 @@ fn check(others: &Others<'_>, spec: &Value, old: Option<&Value>) -> Vec<Cause> {
     causes
 }
 
-fn check_cluster_ip(others: &Others<'_>, spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+/// Checks the families of a Service's addresses. The cluster has only IPv4 addresses.
+fn check_families(spec: &Value, causes: &mut Vec<Cause>) {
+    const PATH: &str = "spec.ipFamilyPolicy";
+    if spec["type"] == "ExternalName" {
+        return;
+    }
+    let policy = &spec["ipFamilyPolicy"];
+    let families = spec["ipFamilies"].as_array().map_or(&[][..], Vec::as_slice);
+    if policy == "SingleStack" {
+        for (list, shown) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
+            if spec[list].as_array().map_or(0, Vec::len) == 2 {
+                let detail = format!(
+                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {shown} are specified"
+                );
+                causes.push(field::invalid(PATH, policy, &detail));
+            }
+        }
+    }
+    // Validation refuses families that do not fit each other or the address.
+    let is_v4 = spec["clusterIP"].as_str().is_some_and(|ip| ip.parse::<Ipv4Addr>().is_ok());
+    let is_refused = (families.len() > 1 && families[0] == families[1])
+        || (is_v4 && families.first().is_some_and(|family| family == "IPv6"));
+    if !causes.is_empty() || is_open(spec) || is_refused {
+        return;
+    }
+    if policy == "RequireDualStack" {
+        let detail = "this cluster is not configured for dual-stack services";
+        causes.push(field::invalid(PATH, policy, detail));
+    }
+    for (index, family) in families.iter().enumerate().filter(|(_, family)| *family == "IPv6") {
+        let at = field::index("spec.ipFamilies", index);
+        causes.push(field::invalid(&at, family, "not configured on this cluster"));
+    }
+}
+
+/// Whether somebody else manages the endpoints of a Service, and their families.
+fn is_open(spec: &Value) -> bool {
+    spec["clusterIP"] == "None" && spec["selector"].as_object().is_none_or(Map::is_empty)
+}
+
+fn check_cluster_ip(others: &OtherServices<'_>, spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     if spec["type"] == "ExternalName" {
         return;
     }
@@ -294,7 +359,7 @@ mod tests {
     use crate::storage::{ObjectDraft, StoredObject};
 
     /// Calls `query` with one address and one port that are taken.
-    fn with_taken<T>(query: impl FnOnce(&Others<'_>) -> T) -> T {
+    fn with_taken<T>(query: impl FnOnce(&OtherServices<'_>) -> T) -> T {
         let value = json!({
             "metadata": {"namespace": "n", "name": "s"},
             "spec": {"ports": [{"nodePort": 30000, "protocol": "TCP"}]},
@@ -302,7 +367,7 @@ mod tests {
         let fields: Box<[Box<str>]> = Box::new(["10.96.0.1".into(), "NodePort".into()]);
         let mut addresses = Addresses::default();
         addresses.put(&StoredObject::new(ObjectDraft { value, fields, schema: 0 }, 1));
-        query(&Others { addresses: &addresses, except: ("", "") })
+        query(&OtherServices { addresses: &addresses, except: ("", "") })
     }
 
     fn allocate_in(spec: &mut Value, start: u32) {
@@ -387,6 +452,70 @@ mod tests {
             json!({"type": "NodePort", "ports": [{"name": "a"}, {"name": "d", "nodePort": 30005}]});
         keep_node_ports(&old, &mut taken);
         assert_eq!(taken["ports"][0], json!({"name": "a"}), "another port has it");
+    }
+
+    #[test]
+    fn ports_beyond_the_range_look_at_each_number_once() {
+        // With a search of the whole range for each port, this test would take minutes.
+        let ports: Vec<Value> = (0..100_000).map(|_| json!({})).collect();
+        let mut spec = json!({"type": "NodePort", "ports": ports});
+        allocate_in(&mut spec, 7);
+        let ports = spec["ports"].as_array().expect("ports");
+        assert_eq!(ports.iter().filter_map(node_port).count(), 2767, "30000 is taken");
+        let old = json!({"type": "NodePort", "ports": (0..50_000).map(|index| json!({"name": index.to_string(), "nodePort": 30005})).collect::<Vec<_>>()});
+        let mut new = old.clone();
+        new["ports"].as_array_mut().expect("ports").iter_mut().for_each(|port| port["nodePort"] = json!(0));
+        keep_node_ports(&old, &mut new);
+        assert_eq!(new["ports"][49_999]["nodePort"], 30005);
+    }
+
+    #[test]
+    fn update_keeps_the_port_of_the_health_check() {
+        let spec = |port: Value| json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": port});
+        let kept = |mut new: Value| {
+            keep_health_check_port(&spec(json!(30009)), &mut new);
+            new["healthCheckNodePort"].clone()
+        };
+        assert_eq!(kept(spec(Value::Null)), 30009);
+        assert_eq!(kept(spec(json!(0))), 30009);
+        assert_eq!(kept(spec(json!(30010))), 30010, "validation refuses another one");
+        let other = json!({"type": "ClusterIP"});
+        assert_eq!(kept(other), Value::Null);
+    }
+
+    #[test]
+    fn addresses_have_the_one_family_of_the_cluster() {
+        let messages = |spec: Value| -> Vec<String> {
+            problems(&spec, None)
+                .into_iter()
+                .map(|cause| format!("{}: {}", cause.field, cause.message))
+                .collect()
+        };
+        let both = json!(["IPv4", "IPv6"]);
+        assert_eq!(messages(json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"]})), [""; 0]);
+        assert_eq!(
+            messages(json!({"clusterIP": "None", "ipFamilyPolicy": "RequireDualStack", "ipFamilies": both})),
+            [""; 0]
+        );
+        assert_eq!(
+            messages(json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4"]})),
+            [
+                "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services"
+            ]
+        );
+        assert_eq!(
+            messages(json!({"ipFamilyPolicy": "SingleStack", "ipFamilies": both})),
+            [
+                "spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"
+            ]
+        );
+        assert_eq!(
+            messages(json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": both})),
+            ["spec.ipFamilies[1]: Invalid value: \"IPv6\": not configured on this cluster"]
+        );
+        let mut listed = json!({"clusterIPs": ["10.96.0.9"], "ports": [{"port": 1}]});
+        allocate_in(&mut listed, 0);
+        assert_eq!(listed["clusterIP"], Value::Null, "validation refuses it");
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
     }
     match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
         ("", "namespaces") => {
-            value["spec"]["finalizers"] = json!(["kubernetes"]);
+            add_namespace_finalizer(&mut value["spec"]);
             label_with_name(value);
         }
         ("", "pods")
@@ -83,12 +83,30 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             value["spec"]["terminationGracePeriodSeconds"] = json!(1);
         }
         ("", "secrets") => encode_string_data(value),
+        ("discovery.k8s.io", "endpointslices") => remove_topology(value),
         ("batch", "jobs") => jobs::generate_selector(value),
         ("apps", "daemonsets") => daemon_sets::prepare_create(value),
         (api_services::GROUP, _) => api_services::prepare_create(value, now),
         ("apiextensions.k8s.io", _) => crd::prepare(state, value, None, now),
         _ => {}
     }
+}
+
+/// Removes the labels of endpoints, which requests of the version v1 cannot set.
+fn remove_topology(slice: &mut Value) {
+    let endpoints = slice.get_mut("endpoints").and_then(Value::as_array_mut);
+    for endpoint in endpoints.into_iter().flatten().filter_map(Value::as_object_mut) {
+        endpoint.remove("deprecatedTopology");
+    }
+}
+
+/// Adds the finalizer that the controller of Namespaces removes.
+fn add_namespace_finalizer(spec: &mut Value) {
+    let mut finalizers = spec["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == "kubernetes") {
+        finalizers.push("kubernetes".into());
+    }
+    spec["finalizers"] = finalizers.into();
 }
 
 fn initial_pod_status(spec: &Value, now: &str) -> Value {
@@ -200,13 +218,14 @@ fn set_phase_transition_time(old: &Value, new: &mut Value, now: &str) {
 }
 
 /// Returns the fields of the metadata that an update of the status keeps, because the status strategy of the kind resets them. `None` for all, as
-/// for custom resources.
+/// for custom resources and flow control.
 pub(crate) fn metadata_kept_by_status(endpoint: &Endpoint) -> Option<&'static [&'static str]> {
     Some(match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
         _ if endpoint.resource.custom.is_some() => return None,
+        ("flowcontrol.apiserver.k8s.io", _) => return None,
         ("apps", "deployments") => &["labels"],
         ("", "pods") => &["ownerReferences"],
-        ("storage.k8s.io" | "admissionregistration.k8s.io", _)
+        ("storage.k8s.io" | "admissionregistration.k8s.io" | "resource.k8s.io", _)
         | ("apiregistration.k8s.io", "apiservices")
         | ("networking.k8s.io", "servicecidrs") => {
             &["labels", "annotations", "finalizers", "ownerReferences"]

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::state::State;
 
@@ -11,7 +12,7 @@ const LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes
 
 /// Copies the labels of a Node to a Pod or a Binding. A Node that does not exist has none.
 pub(crate) fn copy(state: &State, node: &str, object: &mut Value) {
-    if node.is_empty() {
+    if node.is_empty() || !state.plugins.acts(AdmissionPlugin::PodTopologyLabels) {
         return;
     }
     let registry = state.registry();

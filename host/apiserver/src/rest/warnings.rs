@@ -6,23 +6,23 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::delete::DeleteOptions;
-use super::pod_warnings;
+use super::{pod_warnings, service_warnings};
 use crate::go;
 use crate::meta;
 use crate::registry::Endpoint;
+use crate::schema::label_errors;
 
 /// The finalizers of Kubernetes itself without a domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Returns the warnings about a new or changed object.
-pub(super) fn on_write(endpoint: &Endpoint, value: &Value) -> Option<String> {
-    if endpoint.is_core("services") && value["spec"]["trafficDistribution"] == "PreferClose" {
-        let warning = "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
-        return Some(warning.to_owned());
+pub(super) fn on_write(endpoint: &Endpoint, value: &Value) -> Vec<String> {
+    if endpoint.is_core("services") {
+        return service_warnings::of_service(value);
     }
     let is_certificate = endpoint.is_core("secrets") && value["type"] == "kubernetes.io/tls";
-    is_certificate.then(|| certificate_warning(&value["data"])).flatten()
+    is_certificate.then(|| certificate_warning(&value["data"])).flatten().into_iter().collect()
 }
 
 /// Returns the warning about a certificate and its key that are no PEM texts, with the messages of Go's `crypto/tls`.
@@ -70,7 +70,7 @@ fn certificate_warning(data: &Value) -> Option<String> {
 pub(super) fn on_new_pods(endpoint: &Endpoint, value: &Value) -> Vec<String> {
     match template_path(endpoint) {
         Some(path) => of_pods(value, path),
-        None if endpoint.is_core("pods") => pod_warnings::of_spec(&value["spec"], "spec"),
+        None if endpoint.is_core("pods") => pod_warnings::of_pod(value, ""),
         None => Vec::new(),
     }
 }
@@ -82,8 +82,8 @@ pub(super) fn on_changed_pods(endpoint: &Endpoint, old: &Value, new: &Value) -> 
 }
 
 fn of_pods(value: &Value, path: &str) -> Vec<String> {
-    let spec = path.split('.').fold(value, |value, name| &value[name]);
-    pod_warnings::of_spec(&spec["spec"], &format!("{path}.spec"))
+    let template = path.split('.').fold(value, |value, name| &value[name]);
+    pod_warnings::of_pod(template, path)
 }
 
 /// Returns the path of the template of Pods.
@@ -98,13 +98,30 @@ fn template_path(endpoint: &Endpoint) -> Option<&'static str> {
     }
 }
 
-/// Returns the warnings about a new object.
+/// Returns the warning about a new object.
 pub(super) fn on_create(endpoint: &Endpoint, value: &Value) -> Option<String> {
+    if matches!(endpoint.resource.names.plural.as_str(), "deployments" | "replicasets" | "jobs" | "cronjobs")
+        && matches!(endpoint.resource.group.as_str(), "apps" | "batch")
+    {
+        return name_warning(meta::text(value, "name"));
+    }
     let is_ingress =
         endpoint.resource.group == "networking.k8s.io" && endpoint.resource.names.plural == "ingresses";
     let has_annotation = || !value["metadata"]["annotations"][INGRESS_CLASS].is_null();
     (is_ingress && has_annotation() && value["spec"]["ingressClassName"].is_null()).then(|| {
         format!("annotation \"{INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead")
+    })
+}
+
+/// Returns the warning about the name of an object whose Pods have it as a part of theirs.
+fn name_warning(name: &str) -> Option<String> {
+    let errors = label_errors(name);
+    (!errors.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            errors.join(" ")
+        )
     })
 }
 
@@ -152,6 +169,15 @@ mod tests {
         let encoded =
             |text: &str| serde_json::to_value(ByteString(text.as_bytes().to_vec())).expect("base64");
         json!({"tls.crt": encoded(certificate), "tls.key": encoded(key)})
+    }
+
+    #[test]
+    fn names_of_pods_are_labels() {
+        assert_eq!(name_warning("a-b"), None);
+        assert!(
+            name_warning("a.b")
+                .is_some_and(|warning| warning.ends_with("is recommended: [must not contain dots]"))
+        );
     }
 
     #[test]

@@ -78,6 +78,12 @@ pub const KINDS: &[BuiltinKind] = kinds! {
     "discovery.k8s.io" "v1" in k8s_openapi::api::discovery::v1 { EndpointSlice }
     "events.k8s.io" "v1" in k8s_openapi::api::events::v1 { Event }
     "node.k8s.io" "v1" in k8s_openapi::api::node::v1 { RuntimeClass }
+    "resource.k8s.io" "v1" in k8s_openapi::api::resource::v1 {
+        DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+    }
+    "flowcontrol.apiserver.k8s.io" "v1" in k8s_openapi::api::flowcontrol::v1 {
+        FlowSchema, PriorityLevelConfiguration,
+    }
     "admissionregistration.k8s.io" "v1" in k8s_openapi::api::admissionregistration::v1 {
         MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration,
         ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
@@ -96,8 +102,17 @@ pub const KINDS: &[BuiltinKind] = kinds! {
 };
 
 /// Fields that the OpenAPI document requires and kube-apiserver does not.
-const NOT_REQUIRED: [(&str, &str); 2] =
-    [("io.k8s.api.core.v1.HTTPHeader", "value"), ("io.k8s.api.core.v1.LocalObjectReference", "name")];
+const NOT_REQUIRED: [(&str, &str); 9] = [
+    ("io.k8s.api.batch.v1.PodFailurePolicy", "rules"),
+    ("io.k8s.api.core.v1.HTTPHeader", "value"),
+    ("io.k8s.api.core.v1.ISCSIPersistentVolumeSource", "lun"),
+    ("io.k8s.api.core.v1.ISCSIVolumeSource", "lun"),
+    ("io.k8s.api.core.v1.LimitRangeSpec", "limits"),
+    ("io.k8s.api.core.v1.LocalObjectReference", "name"),
+    ("io.k8s.api.core.v1.SleepAction", "seconds"),
+    ("io.k8s.api.core.v1.Sysctl", "value"),
+    ("io.k8s.api.storage.v1.CSINodeSpec", "drivers"),
+];
 
 /// Returns the definitions of all built-in types, which the first call generates.
 pub fn definitions() -> &'static Definitions {

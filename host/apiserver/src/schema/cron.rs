@@ -1,9 +1,13 @@
 //! The syntax of a CronJob's schedule, with the messages of `github.com/robfig/cron/v3`.
 
+use std::num::IntErrorKind;
+
+use crate::go;
+
 /// The least and the greatest value of a field, and the names of its values from the least on.
 struct Bounds {
-    min: u32,
-    max: u32,
+    min: i64,
+    max: i64,
     names: &'static [&'static str],
 }
 
@@ -50,13 +54,10 @@ fn check_descriptor(text: &str) -> Result<(), String> {
     if DESCRIPTORS.contains(&text) {
         return Ok(());
     }
-    match text.strip_prefix("@every ") {
-        None => Err(format!("unrecognized descriptor: {text}")),
-        Some(duration) if super::format::matches("duration", duration) => Ok(()),
-        Some(duration) => {
-            Err(format!("failed to parse duration {text}: time: invalid duration {duration:?}"))
-        }
-    }
+    let Some(duration) = text.strip_prefix("@every ") else {
+        return Err(format!("unrecognized descriptor: {text}"));
+    };
+    go::check_duration(duration).map_err(|problem| format!("failed to parse duration {text}: {problem}"))
 }
 
 /// Checks `*`, `N`, `N-M` and each of them with `/STEP`.
@@ -65,7 +66,8 @@ fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
     let (range, step, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     let ends: Vec<&str> = range.split('-').collect();
     let (start, mut end) = match ends.as_slice() {
-        ["*" | "?"] => (bounds.min, bounds.max),
+        // As in the library, what follows the star and a hyphen is not looked at.
+        ["*" | "?", ..] => (bounds.min, bounds.max),
         [only] => {
             let start = number_or_name(only, bounds)?;
             (start, start)
@@ -97,22 +99,23 @@ fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
     Ok(())
 }
 
-fn number_or_name(text: &str, bounds: &Bounds) -> Result<u32, String> {
+fn number_or_name(text: &str, bounds: &Bounds) -> Result<i64, String> {
     let lower = text.to_lowercase();
     match bounds.names.iter().position(|name| *name == lower) {
-        Some(index) => Ok(bounds.min + u32::try_from(index).unwrap_or_default()),
+        Some(index) => Ok(bounds.min + i64::try_from(index).unwrap_or_default()),
         None => number(text),
     }
 }
 
-fn number(text: &str) -> Result<u32, String> {
+fn number(text: &str) -> Result<i64, String> {
     match text.parse::<i64>() {
-        Err(_) => {
-            Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax"))
+        Err(error) => {
+            let is_too_large = matches!(error.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
+            let problem = if is_too_large { "value out of range" } else { "invalid syntax" };
+            Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {problem}"))
         }
-        Ok(number) => {
-            u32::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
-        }
+        Ok(number) if number < 0 => Err(format!("negative number ({number}) not allowed: {text}")),
+        Ok(number) => Ok(number),
     }
 }
 
@@ -122,8 +125,17 @@ mod tests {
 
     #[test]
     fn valid_schedules_have_no_error() {
-        for schedule in ["* * * * *", "*/5 0-6/2 1,15 jan-MAR sun", "5/10 ? * * 6", "@daily", "@every 1h30m"]
-        {
+        for schedule in [
+            "* * * * *",
+            "*/5 0-6/2 1,15 jan-MAR sun",
+            "5/10 ? * * 6",
+            "@daily",
+            "@every 1h30m",
+            "@every 1.5s",
+            "@every 0",
+            "*-5 ?-5 * * *",
+            "*/4294967296 * * * *",
+        ] {
             assert_eq!(error(schedule), None, "{schedule}");
         }
     }
@@ -140,6 +152,15 @@ mod tests {
             ("1/2/3 * * * *", "too many slashes: 1/2/3"),
             ("*/0 * * * *", "step of range should be a positive number: */0"),
             ("@never", "unrecognized descriptor: @never"),
+            ("@every 5x", r#"failed to parse duration @every 5x: time: unknown unit "x" in duration "5x""#),
+            ("*/-1 * * * *", "negative number (-1) not allowed: -1"),
+            ("@every 1d", "failed to parse duration @every 1d: time: unknown unit \"d\" in duration \"1d\""),
+            ("@every 5", "failed to parse duration @every 5: time: missing unit in duration \"5\""),
+            ("@every x", "failed to parse duration @every x: time: invalid duration \"x\""),
+            (
+                "@every 9223372036855s",
+                "failed to parse duration @every 9223372036855s: time: invalid duration \"9223372036855s\"",
+            ),
         ] {
             assert_eq!(error(schedule).as_deref(), Some(message));
         }

@@ -7,8 +7,7 @@ use super::node::{SchemaRef, Type};
 use super::path::Path;
 use super::{Schema, format, object_meta, quantity};
 
-const QUANTITY_SYNTAX: &str =
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 
 impl Schema {
     /// Returns the error of Go's JSON decoder if `object` cannot be decoded into this kind. Of a custom resource, only the metadata is decoded;
@@ -116,8 +115,10 @@ fn find_error(value: &Value, schema: SchemaRef<'_>, owner: &str, path: Path<'_>)
             go_type(schema)
         ));
     }
-    if node.definition.as_deref() == Some(QUANTITY) && quantity::canonical(value).is_none() {
-        return Some(QUANTITY_SYNTAX.to_owned());
+    if node.definition.as_deref() == Some(QUANTITY)
+        && let Some(error) = quantity::error(value)
+    {
+        return Some(error.to_owned());
     }
     if let Some(error) = syntax_error(value, schema) {
         return Some(error);
@@ -153,9 +154,14 @@ fn is_integer(value: &Value, schema: SchemaRef<'_>) -> bool {
 fn syntax_error(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
     let node = schema.node();
     if node.definition.as_deref() == Some(QUANTITY) {
-        return quantity::canonical(value).is_none().then(|| QUANTITY_SYNTAX.to_owned());
+        return quantity::error(value).map(str::to_owned);
     }
     let format = node.validations.as_ref()?.format.as_deref()?;
+    if node.definition.as_deref() == Some(MICRO_TIME)
+        && let Some(error) = value.as_str().and_then(microseconds_error)
+    {
+        return Some(error);
+    }
     let text = value.as_str().filter(|text| !format::matches(format, text))?;
     match format {
         "byte" => {
@@ -168,6 +174,21 @@ fn syntax_error(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// Returns the error of Go's type for times with microseconds for a time that has no six digits of them.
+fn microseconds_error(text: &str) -> Option<String> {
+    const SECONDS: usize = "2006-01-02T15:04:05".len();
+    let rest = text.get(SECONDS..).filter(|_| format::matches("date-time", text))?;
+    let digits =
+        rest.strip_prefix('.').map_or(0, |fraction| fraction.bytes().take_while(u8::is_ascii_digit).count());
+    let (rest, expected) = match digits {
+        6 => return None,
+        0..6 => (rest, ".000000"),
+        _ => (&rest[1 + 6..], "Z07:00"),
+    };
+    let layout = "2006-01-02T15:04:05.000000Z07:00";
+    Some(format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {expected:?}"))
 }
 
 fn json_name(value: &Value) -> String {
@@ -208,5 +229,27 @@ fn go_type(schema: SchemaRef<'_>) -> String {
         Type::Number => "float64".into(),
         Type::Boolean => "bool".into(),
         Type::String | Type::Any => "string".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_with_microseconds_have_six_digits_of_them() {
+        assert_eq!(microseconds_error("2026-01-01T00:00:00.000001Z"), None);
+        let problem = |time: &str, rest: &str, expected: &str| {
+            format!(
+                "parsing time {time:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse {rest:?} as {expected:?}"
+            )
+        };
+        for (time, rest, expected) in [
+            ("2026-01-01T00:00:00Z", "Z", ".000000"),
+            ("2026-01-01T00:00:00.5Z", ".5Z", ".000000"),
+            ("2026-01-01T00:00:00.0000001Z", "1Z", "Z07:00"),
+        ] {
+            assert_eq!(microseconds_error(time), Some(problem(time, rest, expected)));
+        }
     }
 }

@@ -50,7 +50,7 @@ fn is_duration(text: &str) -> bool {
     true
 }
 
-pub(super) fn is_cidr(text: &str) -> bool {
+fn is_cidr(text: &str) -> bool {
     text.split_once('/').is_some_and(|(address, bits)| {
         let Ok(address) = address.parse::<IpAddr>() else { return false };
         bits.parse::<u8>().is_ok_and(|bits| bits <= if address.is_ipv4() { 32 } else { 128 })

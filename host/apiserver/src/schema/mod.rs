@@ -14,7 +14,7 @@ mod defaults;
 mod embedded;
 pub mod field;
 mod format;
-mod names;
+pub(crate) mod names;
 mod node;
 mod parse;
 mod path;

@@ -70,6 +70,11 @@ fn too_long(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
+/// Returns the error of a part of a label, which Kubernetes words in another way than that of a name.
+fn too_long_label(max: usize) -> String {
+    format!("must be no more than {max} bytes")
+}
+
 /// Returns whether `text` is not empty, all its bytes satisfy `inner`, and the first and last satisfy `edge`.
 fn has_syntax(text: &str, inner: impl Fn(u8) -> bool, edge: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
@@ -159,13 +164,18 @@ pub(crate) fn qualified_name_errors(text: &str) -> Vec<String> {
         if first.is_empty() {
             errors.push("prefix part must be non-empty".into());
         } else {
-            errors.extend(subdomain_errors(first).into_iter().map(|error| format!("prefix part {error}")));
+            if first.len() > 253 {
+                errors.push(format!("prefix part {}", too_long_label(253)));
+            }
+            if !is_subdomain(first) {
+                errors.push(format!("prefix part {}", SUBDOMAIN.message()));
+            }
         }
     }
     if name.is_empty() {
         errors.push("name part must be non-empty".into());
     } else if name.len() > 63 {
-        errors.push(format!("name part {}", too_long(63)));
+        errors.push(format!("name part {}", too_long_label(63)));
     }
     if !is_qualified(name) {
         errors.push(format!("name part {}", QUALIFIED.message()));
@@ -196,15 +206,18 @@ pub(super) fn port_name_errors(text: &str) -> Vec<String> {
 
 /// Returns the errors of a name as [`subdomain_errors`] does; its first label may be `*`.
 pub(super) fn host_errors(text: &str) -> Vec<String> {
-    let Some(parent) = text.strip_prefix("*.") else { return subdomain_errors(text) };
-    if is_subdomain(parent) && text.len() <= 253 { Vec::new() } else { vec![WILDCARD.message()] }
+    if !text.contains('*') {
+        return subdomain_errors(text);
+    }
+    let is_valid = text.len() <= 253 && text.strip_prefix("*.").is_some_and(is_subdomain);
+    if is_valid { Vec::new() } else { vec![WILDCARD.message()] }
 }
 
 /// Returns the errors of a label's value.
 pub(crate) fn label_value_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > 63 {
-        errors.push(too_long(63));
+        errors.push(too_long_label(63));
     }
     if !text.is_empty() && !is_qualified(text) {
         errors.push(LABEL_VALUE.message());
@@ -243,6 +256,11 @@ mod tests {
               validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
             ]
         );
+        assert_eq!(label_value_errors(&"a".repeat(64)), ["must be no more than 63 bytes"]);
+        assert_eq!(qualified_name_errors(&"a".repeat(64)), ["name part must be no more than 63 bytes"]);
+        let prefix = format!("{}/a", "a".repeat(254));
+        assert_eq!(qualified_name_errors(&prefix), ["prefix part must be no more than 253 bytes"]);
+        assert_eq!(subdomain_errors(&"a".repeat(254)), ["must be no more than 253 characters"]);
         assert_eq!(label_errors("a.b"), ["must not contain dots"]);
         assert_eq!(data_key_errors("..a"), ["must not start with '..'"]);
     }

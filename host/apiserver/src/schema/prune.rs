@@ -212,6 +212,8 @@ fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef
                 && name != "managedFields"
                 && !parent.node().required.iter().any(|required| required == name)
                 && !(name == "rules" && is_role(parent))
+                // Without this list, an autoscaler gets the default policies; an empty one is invalid.
+                && !(name == "policies" && has_definition(parent, &["io.k8s.api.autoscaling.v2.HPAScalingRules"]))
         }
         Value::Object(entries) => entries.is_empty() && child.is_map(),
         Value::String(text) => text.is_empty() && is_zero_omitted(parent, name, child),
@@ -223,10 +225,11 @@ fn is_omitted(parent: SchemaRef<'_>, name: &str, value: &Value, child: SchemaRef
 
 /// Whether a schema is that of a Role or a ClusterRole, whose rules Go writes even if there are none.
 fn is_role(schema: SchemaRef<'_>) -> bool {
-    matches!(
-        schema.node().definition.as_deref(),
-        Some("io.k8s.api.rbac.v1.Role" | "io.k8s.api.rbac.v1.ClusterRole")
-    )
+    has_definition(schema, &["io.k8s.api.rbac.v1.Role", "io.k8s.api.rbac.v1.ClusterRole"])
+}
+
+fn has_definition(schema: SchemaRef<'_>, names: &[&str]) -> bool {
+    schema.node().definition.as_deref().is_some_and(|definition| names.contains(&definition))
 }
 
 /// Whether Go's encoder omits a scalar field that is zero.

@@ -15,6 +15,7 @@ use super::snapshots::Snapshots;
 use super::transport::{CertificateFromFiles, Transport};
 use super::{ApiServer, Faults, RequestLog};
 use crate::access::Authorization;
+use crate::admission_plugins::{AdmissionPlugin, AdmissionPlugins};
 use crate::bootstrap;
 use crate::clock::{Clock, SystemClock};
 use crate::identifiers::Identifiers;
@@ -49,7 +50,7 @@ pub struct ApiServerBuilder {
     certificate: Option<CertificateFromFiles>,
     client_authority: String,
     webhooks: bool,
-    protects_volumes: bool,
+    plugins: AdmissionPlugins,
     record_commits: bool,
     audit: Option<AuditLog>,
 }
@@ -73,7 +74,7 @@ impl Default for ApiServerBuilder {
             certificate: None,
             client_authority: String::new(),
             webhooks: true,
-            protects_volumes: true,
+            plugins: AdmissionPlugins::default(),
             record_commits: false,
             audit: None,
         }
@@ -203,7 +204,24 @@ impl ApiServerBuilder {
     /// Sets whether new PersistentVolumeClaims and PersistentVolumes get the finalizers of Kubernetes' admission plugin
     /// `StorageObjectInUseProtection`; true by default. Controllers remove them, so without controllers, deleted ones stay.
     pub fn storage_protection(mut self, protects: bool) -> Self {
-        self.protects_volumes = protects;
+        let set = if protects { AdmissionPlugins::enable } else { AdmissionPlugins::disable };
+        set(&mut self.plugins, AdmissionPlugin::StorageObjectInUseProtection);
+        self
+    }
+
+    /// Enables built-in admission plugins. All are enabled by default, except [`AdmissionPlugin::ServiceAccount`], of which only a part acts:
+    /// a Pod without a service account gets the name `default`, whether or not that account exists.
+    ///
+    /// With `ServiceAccount`, a Pod whose account does not exist gets 403; a request waits up to 1.35 s for the account `default`, which a
+    /// controller creates in each namespace. This needs a tokio runtime with timers.
+    pub fn enable_admission_plugins(mut self, plugins: impl IntoIterator<Item = AdmissionPlugin>) -> Self {
+        plugins.into_iter().for_each(|plugin| self.plugins.enable(plugin));
+        self
+    }
+
+    /// Disables built-in admission plugins. With `ServiceAccount`, Pods get no service account, as in envtest.
+    pub fn disable_admission_plugins(mut self, plugins: impl IntoIterator<Item = AdmissionPlugin>) -> Self {
+        plugins.into_iter().for_each(|plugin| self.plugins.disable(plugin));
         self
     }
 
@@ -291,7 +309,7 @@ impl ApiServerBuilder {
             authorization: self.authorization,
             allow_anonymous: self.allow_anonymous,
             webhooks: self.webhooks,
-            protects_volumes: self.protects_volumes,
+            plugins: self.plugins,
             change_logs: data.map(DataDirectory::log).into_iter().chain(journal).collect(),
         })
     }
@@ -338,7 +356,7 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("allow_anonymous", &self.allow_anonymous)
             .field("allowed_hosts", &self.allowed_hosts)
             .field("webhooks", &self.webhooks)
-            .field("protects_volumes", &self.protects_volumes)
+            .field("plugins", &self.plugins)
             .field("record_commits", &self.record_commits)
             .finish_non_exhaustive()
     }

@@ -100,7 +100,7 @@ impl ApiServer {
     /// # Errors
     /// If the listener has no local address or its certificate cannot be generated.
     ///
-    /// # Cancel safety
+    /// # Cancellation safety
     /// Dropping the future closes the listener; open connections continue until they end by themselves.
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
         let (listener, guard) = self.inner.transport.bind(listener)?;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod impersonation;
+mod params;
 mod reviews;
 mod rights;
 mod roles;

@@ -123,3 +123,15 @@ async fn a_review_may_name_the_subresource_in_its_resource() {
     assert_eq!(ask("pods/log", "").await, true);
     assert_eq!(ask("pods", "").await, false);
 }
+
+#[tokio::test]
+async fn self_subject_review_returns_nothing_of_the_request() {
+    let (server, _) = start();
+    let body = json!({"metadata": {"name": "a", "labels": {"b": "c"}}});
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let x = user_with_headers(&server, User::new("x", &[]), &[]);
+    let review = x.post(path, body).await.expect("everyone may ask");
+    let metadata = review["metadata"].as_object().expect("metadata");
+    assert_eq!(metadata.keys().collect::<Vec<_>>(), ["creationTimestamp"]);
+    assert_eq!(review["status"]["userInfo"]["username"], "x");
+}

@@ -8,7 +8,7 @@ use http::Request;
 use kube::Client;
 use kube::client::Body;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
-use pilothouse_apiserver::ApiServer;
+use pilothouse_apiserver::{AdmissionPlugin, ApiServer};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -47,7 +47,7 @@ impl Target {
 
     /// Starts an embedded server that listens until the guard is dropped.
     pub(crate) async fn listening(folder: &Path) -> (Self, DropGuard) {
-        let server = ApiServer::builder().build();
+        let server = embedded();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let kubeconfig = folder.join("kubeconfig");
         let address = listener.local_addr().expect("an address");
@@ -61,7 +61,7 @@ impl Target {
     /// Returns the client for one case.
     pub(crate) fn client(&self) -> Client {
         match self {
-            Self::Embedded => Client::new(ApiServer::builder().build().service(), "default"),
+            Self::Embedded => Client::new(embedded().service(), "default"),
             Self::Shared { client, .. } => client.clone(),
         }
     }
@@ -73,6 +73,11 @@ impl Target {
             Self::Shared { kubeconfig, .. } => kubeconfig,
         }
     }
+}
+
+/// Creates an embedded server with the admission plugins of the kube-apiserver of the comparison, which has the flags of envtest.
+fn embedded() -> ApiServer {
+    ApiServer::builder().disable_admission_plugins([AdmissionPlugin::ServiceAccount]).build()
 }
 
 /// Sends a request and reads the response to its end. Panics if it takes too long, as a watch without a timeout does.

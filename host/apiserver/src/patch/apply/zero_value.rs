@@ -70,10 +70,19 @@ const POINTERS: [&str; 59] = [
 ];
 
 /// Fields that are pointers in these structs only. In other structs, a field of the same name is a value.
-const POINTERS_OF: [(&str, &str); 2] = [
+const POINTERS_OF: [(&str, &str); 7] = [
     ("io.k8s.api.core.v1.ReplicationControllerSpec", "template"),
     ("io.k8s.api.core.v1.PodSpec", "resources"),
+    ("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", "distinguisherMethod"),
+    ("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", "exempt"),
+    ("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", "limited"),
+    ("io.k8s.api.resource.v1.ResourceClaimStatus", "allocation"),
+    ("io.k8s.api.resource.v1.ResourceSliceSpec", "nodeSelector"),
 ];
+
+/// Lists that are not required and yet written when they are empty.
+const WRITTEN_LISTS: [(&str, &str); 2] =
+    [("io.k8s.api.core.v1.LimitRangeSpec", "limits"), ("io.k8s.api.storage.v1.CSINodeSpec", "drivers")];
 
 /// The list that is required and yet left out when it is empty.
 const OMITTED_LIST: &str = "validationActions";
@@ -86,8 +95,9 @@ pub(super) fn exists(parent: Option<SchemaRef<'_>>, name: &str, child: Option<Sc
     if definition(child).is_some() {
         return !POINTERS.contains(&name) && !POINTERS_OF.contains(&(around.as_ref(), name));
     }
-    name != OMITTED_LIST
-        && parent.is_some_and(|parent| parent.node().required.iter().any(|required| required == name))
+    let is_required =
+        || parent.is_some_and(|parent| parent.node().required.iter().any(|other| other == name));
+    WRITTEN_LISTS.contains(&(around.as_ref(), name)) || (name != OMITTED_LIST && is_required())
 }
 
 /// Returns whether the value of a field of an existing struct is the one that Go writes for an absent field.

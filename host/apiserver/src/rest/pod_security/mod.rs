@@ -16,6 +16,7 @@ use serde_json::Value;
 use self::levels::{Level, LevelVersion, Policy};
 use self::pod::{Finding, Pod, items};
 use crate::admission::{Notes, WriteRequest};
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::state::State;
 use crate::status::Status;
@@ -82,6 +83,9 @@ pub(super) fn validate(
     notes: &Notes,
 ) -> Result<(), Status> {
     let endpoint = write.endpoint;
+    if !state.plugins.acts(AdmissionPlugin::PodSecurity) {
+        return Ok(());
+    }
     if endpoint.is_core("namespaces") && write.subresource.is_empty() {
         notes.warn(&validate_namespace(state, write, new, old)?);
         return Ok(());

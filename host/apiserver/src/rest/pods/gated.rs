@@ -7,7 +7,7 @@ use super::{is_same, items};
 use crate::schema::field;
 use crate::status::Cause;
 
-/// The path of the terms that decide about Nodes.
+/// The path of the required node affinity terms.
 const TERMS: &str =
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 

@@ -14,6 +14,7 @@ pub(crate) use usage::{Evaluator, requests_of_pod};
 
 use super::update::{ProposedUpdate, UpdateTarget, update_unchecked};
 use crate::admission::{Operation, WriteRequest};
+use crate::admission_plugins::AdmissionPlugin;
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
@@ -57,7 +58,8 @@ pub(super) fn charge(
 ) -> Result<Charge, Status> {
     let endpoint = write.endpoint;
     let mut charge = Charge { namespace: write.namespace.to_owned(), added: Vec::new() };
-    if write.namespace.is_empty() || !endpoint.resource.namespaced {
+    let is_limited = !write.namespace.is_empty() && endpoint.resource.namespaced;
+    if !is_limited || !state.plugins.acts(AdmissionPlugin::ResourceQuota) {
         return Ok(charge);
     }
     let registry = state.registry();

@@ -11,7 +11,7 @@ use crate::rest::default_classes::STORAGE_CLASS;
 use crate::rest::strategy::qos_class;
 
 /// The resources of Pods.
-const OF_PODS: [&str; 11] = [
+const POD_RESOURCES: [&str; 11] = [
     "count/pods",
     "cpu",
     "ephemeral-storage",
@@ -28,9 +28,10 @@ const OF_PODS: [&str; 11] = [
 const REQUIRED: [&str; 6] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
 /// The resources of Services.
-const OF_SERVICES: [&str; 4] = ["count/services", "services", "services.loadbalancers", "services.nodeports"];
+const SERVICE_RESOURCES: [&str; 4] =
+    ["count/services", "services", "services.loadbalancers", "services.nodeports"];
 /// The resources of claims, which a quota may also limit for one class.
-const OF_CLAIMS: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
+const CLAIM_RESOURCES: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 /// What separates the name of a class from the resource.
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The kinds whose objects are also counted under their plural name alone.
@@ -73,16 +74,18 @@ impl Evaluator {
     pub(crate) fn uses(&self, name: &str) -> bool {
         match self {
             Self::Pods => {
-                OF_PODS.contains(&name)
+                POD_RESOURCES.contains(&name)
                     || name.starts_with("hugepages-")
                     || name.starts_with("requests.hugepages-")
                     || (name.starts_with("requests.") && is_extended(name))
             }
-            Self::Services => OF_SERVICES.contains(&name),
+            Self::Services => SERVICE_RESOURCES.contains(&name),
             Self::Claims => {
                 name == "count/persistentvolumeclaims"
-                    || OF_CLAIMS.contains(&name)
-                    || name.split_once(BY_CLASS).is_some_and(|(_, resource)| OF_CLAIMS.contains(&resource))
+                    || CLAIM_RESOURCES.contains(&name)
+                    || name
+                        .split_once(BY_CLASS)
+                        .is_some_and(|(_, resource)| CLAIM_RESOURCES.contains(&resource))
             }
             Self::Count { name: own, alias } => name == own || alias.as_deref() == Some(name),
             Self::Ignored => false,

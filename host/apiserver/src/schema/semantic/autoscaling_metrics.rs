@@ -204,6 +204,7 @@ fn validate_rules(rules: &Value, at: &str, causes: &mut Causes) {
         }
     }
     if quantity::nanos(&rules["tolerance"]).is_some_and(|nanos| nanos < 0) {
-        causes.push(field::invalid(&field::child(at, "tolerance"), &rules["tolerance"], NOT_NEGATIVE));
+        let shown = Value::from(quantity::canonical(&rules["tolerance"]));
+        causes.push(field::invalid(&field::child(at, "tolerance"), &shown, NOT_NEGATIVE));
     }
 }

@@ -23,20 +23,28 @@ pub(super) fn validate_config_map(new: &Value, old: Option<&Value>, causes: &mut
                     "duplicate of key present in binaryData",
                 ));
             }
-            size += value.as_str().unwrap_or_default().len() as u64;
+            let text = value.as_str().unwrap_or_default();
+            size += if map == "data" { text.len() as u64 } else { decoded_length(text) };
         }
     }
     if size > MAX_DATA_BYTES {
-        causes.push(field::too_long("", MAX_DATA_BYTES));
+        // As in Kubernetes, the path is an empty one.
+        causes.push(field::too_long("[]", MAX_DATA_BYTES));
     }
     validate_immutable(new, old, &["data", "binaryData"], causes);
+}
+
+/// Returns the number of bytes that a text in base64 stands for.
+fn decoded_length(text: &str) -> u64 {
+    let padding = text.len() - text.trim_end_matches('=').len();
+    (text.len() / 4 * 3).saturating_sub(padding) as u64
 }
 
 pub(super) fn validate_secret(new: &Value, old: Option<&Value>, causes: &mut Causes) {
     let mut size = 0;
     for (key, value) in entries(new.get("data")) {
         push_invalid(causes, &field::key("data", key), key, names::data_key_errors(key));
-        size += value.as_str().unwrap_or_default().len() as u64 / 4 * 3;
+        size += decoded_length(value.as_str().unwrap_or_default());
     }
     if size > MAX_DATA_BYTES {
         causes.push(field::too_long("data", MAX_DATA_BYTES));
@@ -109,10 +117,12 @@ fn json_problem(value: &Value) -> Option<String> {
 }
 
 /// Checks the finalizers of a Namespace, which are known or have a domain.
-pub(super) fn validate_finalizers(spec: &Value, causes: &mut Causes) {
+pub(super) fn validate_finalizers(spec: &Value, is_new: bool, causes: &mut Causes) {
+    const PATH: &str = "spec.finalizers";
     for (index, finalizer) in items(&spec["finalizers"]).iter().enumerate() {
         let name = finalizer.as_str().unwrap_or_default();
-        let path = field::index("spec.finalizers", index);
+        // As in Kubernetes, the causes about a new Namespace do not say which one it is.
+        let path = if is_new { PATH.to_owned() } else { field::index(PATH, index) };
         let errors = names::qualified_name_errors(name);
         let is_unknown = errors.is_empty() && !name.contains('/') && name != "kubernetes";
         push_invalid(causes, &path, name, errors);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
-use super::{IP_ADDRESS, PROTOCOLS, items, push_invalid, text, validate_one_of, validate_port_number};
+use super::{PROTOCOLS, ip, items, push_invalid, text, validate_one_of, validate_port_number};
 use crate::schema::{field, names};
 use crate::status::Causes;
 
@@ -31,8 +31,8 @@ pub(super) fn validate_endpoints(endpoints: &Value, causes: &mut Causes) {
 
 fn validate_address(address: &Value, at: &str, causes: &mut Causes) {
     let (path, ip) = (field::child(at, "ip"), text(address, "ip"));
-    if ip.parse::<IpAddr>().is_err() {
-        causes.push(field::invalid(&path, &Value::from(ip), IP_ADDRESS));
+    if let Some(problem) = ip::address_error(ip) {
+        causes.push(field::invalid(&path, &Value::from(ip), problem));
     }
     validate_endpoint_ip(ip, &path, causes);
     let hostname = text(address, "hostname");
@@ -79,9 +79,6 @@ pub(super) fn validate_slice(new: &Value, old: Option<&Value>, causes: &mut Caus
         causes.push(field::required("addressType", ""));
     }
     validate_one_of(new, "addressType", "", &["FQDN", "IPv4", "IPv6"], causes);
-    for (index, endpoint) in items(&new["endpoints"]).iter().enumerate() {
-        validate_endpoint(endpoint, kind, &field::index("endpoints", index), causes);
-    }
     let mut port_names = HashSet::default();
     for (index, port) in items(&new["ports"]).iter().enumerate() {
         let at = field::index("ports", index);
@@ -93,6 +90,16 @@ pub(super) fn validate_slice(new: &Value, old: Option<&Value>, causes: &mut Caus
             causes.push(field::duplicate(&path, &Value::from(name)));
         }
         validate_one_of(port, "protocol", &at, &PROTOCOLS, causes);
+        if let Some(protocol) = port["appProtocol"].as_str() {
+            let errors = names::qualified_name_errors(protocol);
+            push_invalid(causes, &field::child(&at, "appProtocol"), protocol, errors);
+        }
+    }
+    // Endpoints that an update leaves as they are may stay invalid.
+    if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) {
+        for (index, endpoint) in items(&new["endpoints"]).iter().enumerate() {
+            validate_endpoint(endpoint, kind, &field::index("endpoints", index), causes);
+        }
     }
     if let Some(old) = old
         && old.get("addressType") != new.get("addressType")
@@ -126,8 +133,37 @@ fn validate_endpoint(endpoint: &Value, kind: &str, at: &str, causes: &mut Causes
             _ => {}
         }
     }
-    let hostname = text(endpoint, "hostname");
-    if !hostname.is_empty() {
+    if let Some(node) = endpoint["nodeName"].as_str() {
+        push_invalid(causes, &field::child(at, "nodeName"), node, names::subdomain_errors(node));
+    }
+    if let Some(hostname) = endpoint["hostname"].as_str() {
         push_invalid(causes, &field::child(at, "hostname"), hostname, names::label_errors(hostname));
+    }
+    let hints = field::child(at, "hints");
+    validate_hints(&endpoint["hints"], "forZones", &hints, names::label_value_errors, causes);
+    validate_hints(&endpoint["hints"], "forNodes", &hints, names::subdomain_errors, causes);
+}
+
+/// Checks the zones or Nodes that an endpoint is for.
+fn validate_hints(
+    hints: &Value,
+    list: &str,
+    at: &str,
+    name_errors: fn(&str) -> Vec<String>,
+    causes: &mut Causes,
+) {
+    const MOST_HINTS: u64 = 8;
+    let (path, targets) = (field::child(at, list), items(&hints[list]));
+    if targets.len() as u64 > MOST_HINTS {
+        causes.push(field::too_many(&path, targets.len(), MOST_HINTS));
+        return;
+    }
+    let mut found = HashSet::default();
+    for (index, target) in targets.iter().enumerate() {
+        let (at, name) = (field::child(&field::index(&path, index), "name"), text(target, "name"));
+        if !found.insert(name) {
+            causes.push(field::duplicate(&at, &name.into()));
+        }
+        push_invalid(causes, &at, name, name_errors(name));
     }
 }

@@ -3,6 +3,7 @@
 use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
+use super::container_volumes::Volumes;
 use super::{container, items, text};
 use crate::schema::field;
 use crate::status::Causes;
@@ -24,14 +25,14 @@ const FORBIDDEN: [&str; 9] = [
 pub(super) fn validate_all(
     spec: &Value,
     path: &str,
-    (volumes, containers): (&HashSet<&str>, HashSet<&str>),
+    (volumes, containers): (&Volumes<'_>, HashSet<&str>),
     causes: &mut Causes,
 ) {
     let at = field::child(path, "ephemeralContainers");
     let mut names = containers.clone();
     for (index, ephemeral) in items(&spec["ephemeralContainers"]).iter().enumerate() {
         let at = field::index(&at, index);
-        container::validate(ephemeral, &at, volumes, causes);
+        container::validate(ephemeral, &at, (volumes, container::has_host_users(spec)), causes);
         let image = text(ephemeral, "image");
         if image.trim() != image {
             let detail = "must not have leading or trailing whitespace";
@@ -86,7 +87,7 @@ mod tests {
     fn problems(ephemeral: &Value) -> Vec<String> {
         let spec = json!({"ephemeralContainers": ephemeral});
         let mut causes = Causes::default();
-        let (volumes, containers) = (HashSet::from_iter(["v"]), HashSet::from_iter(["c"]));
+        let (volumes, containers) = (Volumes::from_iter([("v", false)]), HashSet::from_iter(["c"]));
         validate_all(&spec, "spec", (&volumes, containers), &mut causes);
         let path = "spec.ephemeralContainers";
         causes

@@ -10,11 +10,12 @@ use crate::status::Causes;
 
 const MAX_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
-/// An indexed Job with more completions than this may have at most [`MAX_OF_MANY`] parallel Pods and failed indexes.
-const MANY_COMPLETIONS: i64 = 100_000;
-const MAX_OF_MANY: i64 = 10_000;
+/// An indexed Job with more completions than this may have at most [`LARGE_JOB_LIMIT`] parallel Pods and failed indexes.
+const LARGE_JOB_COMPLETIONS: i64 = 100_000;
+const LARGE_JOB_LIMIT: i64 = 10_000;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const STATES: [&str; 3] = ["False", "True", "Unknown"];
+const COMPLETION_MODES: [&str; 2] = ["Indexed", "NonIndexed"];
 const MAX_RULES: usize = 20;
 const MAX_PATTERNS: usize = 20;
 const MAX_CODES: usize = 255;
@@ -30,7 +31,11 @@ pub(super) fn validate(spec: &Value, path: &str, causes: &mut Causes) {
     if let Some(manager) = spec["managedBy"].as_str() {
         validate_manager(manager, &at("managedBy"), causes);
     }
-    if spec["completionMode"] == "Indexed" {
+    let mode = &spec["completionMode"];
+    if mode.as_str().is_some_and(|mode| !COMPLETION_MODES.contains(&mode)) {
+        causes.push(field::not_supported(&at("completionMode"), mode, &COMPLETION_MODES));
+    }
+    if mode == "Indexed" {
         validate_indexed(spec, path, causes);
     } else {
         for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
@@ -80,19 +85,19 @@ fn validate_indexed(spec: &Value, path: &str, causes: &mut Causes) {
     }
     let detail = format!("must be less than or equal to {MAX_FAILED_INDEXES}");
     limit("maxFailedIndexes", failed, MAX_FAILED_INDEXES, &detail);
-    let has_many = completions.is_some_and(|completions| completions > MANY_COMPLETIONS);
+    let has_many = completions.is_some_and(|completions| completions > LARGE_JOB_COMPLETIONS);
     if has_many && has(spec, "backoffLimitPerIndex") {
         let detail = format!(
-            "must be less than or equal to {MAX_OF_MANY} when completions are above {MANY_COMPLETIONS} and used with backoff limit per \
+            "must be less than or equal to {LARGE_JOB_LIMIT} when completions are above {LARGE_JOB_COMPLETIONS} and used with backoff limit per \
              index"
         );
         let is_missing = failed.is_none();
-        limit("parallelism", parallelism.filter(|_| !is_missing), MAX_OF_MANY, &detail);
-        limit("maxFailedIndexes", failed, MAX_OF_MANY, &detail);
+        limit("parallelism", parallelism.filter(|_| !is_missing), LARGE_JOB_LIMIT, &detail);
+        limit("maxFailedIndexes", failed, LARGE_JOB_LIMIT, &detail);
         if is_missing {
-            let required = format!("must be specified when completions is above {MANY_COMPLETIONS}");
+            let required = format!("must be specified when completions is above {LARGE_JOB_COMPLETIONS}");
             causes.push(field::required(&at("maxFailedIndexes"), &required));
-            if parallelism.is_some_and(|number| number > MAX_OF_MANY) {
+            if parallelism.is_some_and(|number| number > LARGE_JOB_LIMIT) {
                 causes.push(field::invalid(&at("parallelism"), &spec["parallelism"], &detail));
             }
         }
@@ -197,19 +202,61 @@ fn valid_values(values: &[&str]) -> String {
     format!("valid values: [{}]", shown.join(" "))
 }
 
-/// Returns what cannot change in the template of a suspended Job: all but where its Pods run and what they request.
-pub(super) fn fixed_template(template: &Value) -> Value {
-    let mut pod = template["spec"].clone();
-    if let Some(members) = pod.as_object_mut() {
-        for name in ["nodeSelector", "tolerations", "affinity", "schedulingGates"] {
-            members.remove(name);
+/// Whether the Pods of a Job may get other Nodes and resources: while it is suspended and has none.
+pub(super) fn is_template_mutable(job: &Value) -> bool {
+    let (spec, status) = (&job["spec"], &job["status"]);
+    let has_condition = || {
+        let mut conditions = items(&status["conditions"]).iter();
+        conditions.any(|condition| condition["type"] == "Suspended" && condition["status"] == "True")
+    };
+    spec["suspend"] == true
+        && (status["startTime"].is_null() || has_condition())
+        && status["active"].as_i64().unwrap_or(0) == 0
+}
+
+/// Whether an update changes the template of a Job beyond where its Pods run and what their containers request.
+pub(super) fn is_fixed_part_changed(old: &Value, new: &Value) -> bool {
+    let mut expected = new["spec"].clone();
+    for list in ["containers", "initContainers"] {
+        if let Some(containers) = expected.get_mut(list).and_then(Value::as_array_mut) {
+            take_over_resources(&old["spec"][list], containers);
         }
-        for list in ["containers", "initContainers"] {
-            let containers = members.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-            for container in containers.filter_map(Value::as_object_mut) {
-                container.remove("resources");
-            }
+    }
+    without_scheduling(&old["spec"]) != without_scheduling(&expected)
+}
+
+/// Gives the containers the resources that they have in `old`, if both lists have as many. A container at another position keeps its own.
+fn take_over_resources(old: &Value, containers: &mut [Value]) {
+    let old = items(old);
+    if old.len() != containers.len() {
+        return;
+    }
+    for (before, container) in old.iter().zip(containers) {
+        if before["name"] == container["name"]
+            && let (Some(members), Some(before)) = (container.as_object_mut(), before.as_object())
+        {
+            members.remove("resources");
+            members
+                .extend(before.get("resources").map(|resources| ("resources".to_owned(), resources.clone())));
         }
+    }
+}
+
+/// Returns the specification of a Pod without the fields that decide about its Node.
+fn without_scheduling(pod: &Value) -> Value {
+    let mut pod = pod.clone();
+    let Some(members) = pod.as_object_mut() else { return pod };
+    for name in ["nodeSelector", "tolerations", "schedulingGates"] {
+        members.remove(name);
+    }
+    if let Some(affinity) = members.get_mut("affinity").and_then(Value::as_object_mut) {
+        affinity.remove("nodeAffinity");
+    }
+    if members
+        .get("affinity")
+        .is_some_and(|affinity| affinity.as_object().is_none_or(serde_json::Map::is_empty))
+    {
+        members.remove("affinity");
     }
     pod
 }
@@ -244,5 +291,63 @@ pub(super) fn validate_generated(job: &Value, causes: &mut Causes) {
     });
     if !matches {
         causes.push(field::invalid("spec.selector", &spec["selector"], "`selector` not auto-generated"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn template_of_a_suspended_job_without_pods_is_mutable() {
+        let job = |suspend: bool, status: Value| json!({"spec": {"suspend": suspend}, "status": status});
+        let start = "2026-01-01T00:00:00Z";
+        let condition = json!([{"type": "Suspended", "status": "True"}]);
+        for (job, is_mutable) in [
+            (job(true, json!({})), true),
+            (job(false, json!({})), false),
+            (job(true, json!({"startTime": start})), false),
+            (job(true, json!({"startTime": start, "conditions": condition})), true),
+            (job(true, json!({"startTime": start, "conditions": condition, "active": 1})), false),
+            (job(true, json!({"active": 1})), false),
+        ] {
+            assert_eq!(is_template_mutable(&job), is_mutable, "{job}");
+        }
+    }
+
+    #[test]
+    fn only_scheduling_and_resources_of_the_same_containers_may_change() {
+        let template = |members: Value| {
+            let mut pod = json!({"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]});
+            for (name, value) in members.as_object().into_iter().flatten() {
+                pod[name] = value.clone();
+            }
+            json!({"spec": pod})
+        };
+        let cpu = |amount: &str| json!({"requests": {"cpu": amount}});
+        for (members, is_changed) in [
+            (
+                json!({"nodeSelector": {"a": "b"}, "tolerations": [{}], "schedulingGates": [{"name": "g"}]}),
+                false,
+            ),
+            (json!({"affinity": {"nodeAffinity": {}}}), false),
+            (json!({"affinity": {"nodeAffinity": {}, "podAffinity": {}}}), true),
+            (json!({"affinity": {"podAntiAffinity": {}}}), true),
+            (json!({"hostname": "h"}), true),
+            (
+                json!({"containers": [{"name": "a", "image": "i", "resources": cpu("1")}, {"name": "b", "image": "i"}]}),
+                false,
+            ),
+            (
+                json!({"containers": [{"name": "c", "image": "i", "resources": cpu("1")}, {"name": "b", "image": "i"}]}),
+                true,
+            ),
+            (json!({"containers": [{"name": "a", "image": "i", "resources": cpu("1")}]}), true),
+        ] {
+            let new = template(members);
+            assert_eq!(is_fixed_part_changed(&template(json!({})), &new), is_changed, "{new}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{entries, items, push_invalid, quantity, quota, text};
+use super::{container_resources, entries, items, push_invalid, quantity, quota, text};
 use crate::schema::{field, names};
 use crate::status::Causes;
 
@@ -122,5 +122,40 @@ fn validate_bounds(limit: &Value, resource: &str, at: &str, causes: &mut Causes)
         };
         let path = field::key(&field::child(at, list), resource);
         causes.push(field::invalid(&path, &Value::from(show(shown)), &detail));
+    }
+    let (Some(request), Some(default)) = (amount("defaultRequest"), amount("default")) else { return };
+    if !container_resources::is_overcommitable(resource)
+        && quantity::nanos(request) != quantity::nanos(default)
+    {
+        let [shown, other] = [default, request].map(|amount| quantity::canonical(amount).unwrap_or_default());
+        let detail =
+            format!("default value {shown} must equal to defaultRequest value {other} in {resource}");
+        let path = field::key(&field::child(at, "defaultRequest"), resource);
+        causes.push(field::invalid(&path, &other.into(), &detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn defaults_of_resources_that_are_not_overcommitted_are_equal() {
+        let problems = |request: &str| -> Vec<String> {
+            let limit =
+                json!({"default": {"example.com/gpu": "2"}, "defaultRequest": {"example.com/gpu": request}});
+            let mut causes = Causes::default();
+            validate_bounds(&limit, "example.com/gpu", "l", &mut causes);
+            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+        };
+        assert_eq!(problems("2"), [""; 0]);
+        assert_eq!(
+            problems("1"),
+            [
+                "l.defaultRequest[example.com/gpu]: Invalid value: \"1\": default value 2 must equal to defaultRequest value 1 in example.com/gpu"
+            ]
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! The metadata of objects of all kinds, custom resources included.
 
+use std::net::IpAddr;
+
 use pilothouse_model::hash::HashSet;
 use serde_json::{Map, Value};
 
-use super::{entries, items, push_invalid, text};
+use super::{IP_ADDRESS, entries, items, push_invalid, text};
 use crate::go;
 use crate::schema::{field, names};
 use crate::status::{Cause, Causes};
@@ -86,8 +88,18 @@ fn name_errors(object: &Value, name: &str) -> Vec<String> {
         ("" | "events.k8s.io" | "policy", "Event" | "PodDisruptionBudget") => {
             names::path_segment_errors(name)
         }
+        ("networking.k8s.io", "IPAddress") => ip_errors(name),
         ("" | "apps", "Service" | "Namespace" | "StatefulSet") => names::label_errors(name),
         _ => names::subdomain_errors(name),
+    }
+}
+
+/// Returns what is wrong with an IP address, which is in its canonical form.
+fn ip_errors(name: &str) -> Vec<String> {
+    match name.parse::<IpAddr>().map(|ip| ip.to_string()) {
+        Err(_) => vec![IP_ADDRESS.to_owned()],
+        Ok(canonical) if canonical != name => vec![format!("must be in canonical form ({canonical:?})")],
+        Ok(_) => Vec::new(),
     }
 }
 

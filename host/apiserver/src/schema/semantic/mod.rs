@@ -4,20 +4,31 @@
 
 mod autoscaling;
 mod autoscaling_metrics;
+mod claim;
 mod config;
 mod container;
-mod container_kinds;
+mod container_resources;
+mod container_restart;
+mod container_volumes;
+mod csi;
+mod devices;
 mod endpoints;
 mod environment;
 mod ephemeral;
 mod events;
+mod flow_control;
+mod ip;
 mod job_policies;
+mod job_status;
 mod job_success;
 mod lifecycle;
 mod limits;
 mod metadata;
 mod network;
+mod node;
+mod persistent_volume;
 mod pod;
+mod pod_annotations;
 mod pod_host;
 mod pod_resources;
 mod pod_scheduling;
@@ -26,8 +37,10 @@ mod policy_status;
 mod probe;
 mod quota;
 mod runtime;
+mod security;
 mod service;
 mod service_addresses;
+mod service_ranges;
 mod service_traffic;
 mod stateful_set;
 mod status;
@@ -54,21 +67,25 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
         ("", "ConfigMap") => config::validate_config_map(new, old, out),
         ("", "Secret") => config::validate_secret(new, old, out),
         ("", "Pod") => {
+            pod_annotations::validate(&new["metadata"]["annotations"], spec, "metadata.annotations", out);
             pod::validate_spec(spec, "spec", out);
+            pod::validate_tokens(spec, out);
             if old.is_none() {
                 pod::validate_new(spec, out);
+                pod_annotations::validate_profiles(&new["metadata"]["annotations"], spec, "spec", out);
             }
         }
         ("", "Service") => service::validate(new, old, out),
+        ("", "PodTemplate") => workload::validate_template(&new["template"], "template", out),
         ("", "ReplicationController") => workload::validate_replication_controller(spec, out),
         ("", "Endpoints") => endpoints::validate_endpoints(new, out),
         ("", "Event") => events::validate_event(new, out),
         ("events.k8s.io", "Event") => events::validate_events_v1(new, old, out),
-        ("", "Node") => pod::validate_taints(spec, out),
+        ("", "Node") => node::validate(new, old, out),
         ("", "LimitRange") => limits::validate_limit_range(spec, out),
         ("", "ResourceQuota") => quota::validate_quota(spec, old, out),
-        ("", "PersistentVolume") => volume::validate_persistent_volume(spec, out),
-        ("", "PersistentVolumeClaim") => volume::validate_claim(spec, old, out),
+        ("", "PersistentVolume") => persistent_volume::validate(spec, old, out),
+        ("", "PersistentVolumeClaim") => claim::validate(new, old, out),
         ("apps", "Deployment") => workload::validate_deployment(spec, old, out),
         ("apps", "ReplicaSet") => workload::validate_replica_set(spec, old, out),
         ("apps", "StatefulSet") => workload::validate_stateful_set(spec, old, out),
@@ -78,15 +95,27 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaling::validate_autoscaler(spec, old, out),
         ("policy", "PodDisruptionBudget") => autoscaling::validate_budget(spec, out),
         ("scheduling.k8s.io", "PriorityClass") => autoscaling::validate_priority_class(new, old, out),
-        ("networking.k8s.io", "Ingress") => network::validate_ingress(spec, out),
+        ("networking.k8s.io", "Ingress") => network::validate_ingress(new, old, out),
         ("networking.k8s.io", "IngressClass") => network::validate_ingress_class(spec, old, out),
         ("networking.k8s.io", "NetworkPolicy") => network::validate_policy(spec, out),
         ("discovery.k8s.io", "EndpointSlice") => endpoints::validate_slice(new, old, out),
         ("coordination.k8s.io", "Lease") => events::validate_lease(spec, out),
         ("node.k8s.io", "RuntimeClass") => runtime::validate_class(new, old, out),
-        ("", "Namespace") => config::validate_finalizers(spec, out),
+        ("", "Namespace") => config::validate_finalizers(spec, old.is_none(), out),
         ("apps", "ControllerRevision") => config::validate_revision(new, out),
+        ("networking.k8s.io", "IPAddress") => service_ranges::validate_address(spec, out),
+        ("networking.k8s.io", "ServiceCIDR") => service_ranges::validate_range(spec, old, out),
+        ("storage.k8s.io", "CSIDriver") => csi::validate_driver(spec, old, out),
+        ("storage.k8s.io", "CSINode") => csi::validate_node(spec, old, out),
+        ("storage.k8s.io", "VolumeAttachment") => csi::validate_attachment(new, old, out),
         ("storage.k8s.io", "StorageClass") => volume::validate_storage_class(new, old, out),
+        ("resource.k8s.io", name) => devices::validate(name, spec, old, out),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => {
+            flow_control::validate_schema(new, out);
+        }
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            flow_control::validate_level(new, out);
+        }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             causes.extend(rbac::validate_role(new, kind.kind == "ClusterRole"));
         }

@@ -5,13 +5,17 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{
-    PORT_RANGE, has, items, push_invalid, text, validate_label_selector, validate_one_of,
+    PORT_RANGE, has, ip, items, push_invalid, text, validate_label_selector, validate_one_of,
     validate_port_number, validate_port_number_or_name,
 };
 use crate::schema::{field, names};
 use crate::status::Causes;
 
-pub(super) fn validate_ingress(spec: &Value, causes: &mut Causes) {
+/// The annotation of an Ingress that names its class.
+const CLASS: &str = "kubernetes.io/ingress.class";
+
+pub(super) fn validate_ingress(new: &Value, old: Option<&Value>, causes: &mut Causes) {
+    let spec = &new["spec"];
     let rules = items(&spec["rules"]);
     if rules.is_empty() && !has(spec, "defaultBackend") {
         let detail = "either `defaultBackend` or `rules` must be specified";
@@ -36,11 +40,26 @@ pub(super) fn validate_ingress(spec: &Value, causes: &mut Causes) {
         }
     }
     for (index, tls) in items(&spec["tls"]).iter().enumerate() {
-        let at = field::child(&field::index("spec.tls", index), "hosts");
+        let at = field::index("spec.tls", index);
         for (index, host) in items(&tls["hosts"]).iter().enumerate() {
             let host = host.as_str().unwrap_or_default();
-            push_invalid(causes, &field::index(&at, index), host, names::host_errors(host));
+            let at = field::index(&field::child(&at, "hosts"), index);
+            push_invalid(causes, &at, host, names::host_errors(host));
         }
+        let secret = text(tls, "secretName");
+        // A stored Ingress may have an invalid one.
+        if !secret.is_empty() && old.is_none() {
+            push_invalid(causes, &field::child(&at, "secretName"), secret, names::subdomain_errors(secret));
+        }
+    }
+    let Some(class) = spec["ingressClassName"].as_str() else { return };
+    push_invalid(causes, "spec.ingressClassName", class, names::subdomain_errors(class));
+    if old.is_none()
+        && let Some(annotation) = new["metadata"]["annotations"].get(CLASS)
+        && annotation != class
+    {
+        let detail = "must match `ingressClassName` when both are specified";
+        causes.push(field::invalid(&field::child("annotations", CLASS), annotation, detail));
     }
 }
 
@@ -187,19 +206,25 @@ pub(super) fn validate_policy(spec: &Value, causes: &mut Causes) {
 
 fn validate_policy_port(port: &Value, at: &str, causes: &mut Causes) {
     validate_one_of(port, "protocol", at, &["TCP", "UDP", "SCTP"], causes);
+    let (start, end) = (&port["port"], &port["endPort"]);
+    let (has_end, at_end) = (end.is_i64() || end.is_u64(), field::child(at, "endPort"));
+    if start.is_string() && has_end {
+        let detail = "may not be specified when `port` is non-numeric";
+        causes.push(field::invalid(&at_end, end, detail));
+    }
     validate_port_number_or_name(port, "port", at, causes);
-    let Some(end) = port["endPort"].as_i64() else { return };
-    let problem = match &port["port"] {
-        Value::Number(start) if start.as_i64().is_some_and(|start| end < start) => {
-            Some("must be greater than or equal to `port`")
+    if start.is_null() && has_end {
+        let detail = "may not be specified when `port` is not specified";
+        causes.push(field::invalid(&at_end, end, detail));
+    }
+    if let (Some(first), Some(last)) = (start.as_i64(), end.as_i64()) {
+        if last < first {
+            // As in Kubernetes, the value is that of `port`.
+            causes.push(field::invalid(&at_end, start, "must be greater than or equal to `port`"));
         }
-        Value::Number(_) if !(1..=65535).contains(&end) => Some(PORT_RANGE),
-        Value::Number(_) => None,
-        Value::String(_) => Some("may not be specified when `port` is non-numeric"),
-        _ => Some("may not be specified when `port` is not specified"),
-    };
-    if let Some(problem) = problem {
-        causes.push(field::invalid(&field::child(at, "endPort"), &port["endPort"], problem));
+        if !(1..=65535).contains(&last) {
+            causes.push(field::invalid(&at_end, end, PORT_RANGE));
+        }
     }
 }
 
@@ -209,39 +234,45 @@ fn validate_peer(peer: &Value, at: &str, causes: &mut Causes) {
         validate_label_selector(&peer[selector], &field::child(at, selector), causes);
     }
     let has_selector = selectors.iter().any(|selector| has(peer, selector));
-    match (has_selector, has(peer, "ipBlock")) {
-        (true, false) => {}
+    let has_block = has(peer, "ipBlock");
+    if has_block {
+        validate_block(&peer["ipBlock"], &field::child(at, "ipBlock"), causes);
+    }
+    match (has_selector, has_block) {
         (false, false) => causes.push(field::required(at, "must specify a peer")),
         (true, true) => {
             causes.push(field::forbidden(at, "may not specify both ipBlock and another peer"));
         }
-        (false, true) => validate_block(&peer["ipBlock"], &field::child(at, "ipBlock"), causes),
+        _ => {}
     }
 }
 
 fn validate_block(block: &Value, at: &str, causes: &mut Causes) {
-    const DETAIL: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
     let (path, cidr) = (field::child(at, "cidr"), text(block, "cidr"));
     if cidr.is_empty() {
         causes.push(field::required(&path, ""));
         return;
     }
-    let Some(network) = parse_cidr(cidr) else {
-        causes.push(field::invalid(&path, &Value::from(cidr), DETAIL));
-        return;
-    };
+    validate_cidr(cidr, &path, causes);
+    let Some(network) = parse_cidr(cidr) else { return };
     for (index, except) in items(&block["except"]).iter().enumerate() {
         let path = field::index(&field::child(at, "except"), index);
-        match except.as_str().and_then(parse_cidr) {
-            None => causes.push(field::invalid(&path, except, DETAIL)),
-            Some(part) if part.1 > network.1 && is_within(part, network) => {}
-            Some(_) => causes.push(field::invalid(&path, except, "must be a strict subset of `cidr`")),
+        let except = except.as_str().unwrap_or_default();
+        validate_cidr(except, &path, causes);
+        if parse_cidr(except).is_some_and(|part| part.1 <= network.1 || !is_within(part, network)) {
+            causes.push(field::invalid(&path, &except.into(), "must be a strict subset of `cidr`"));
         }
     }
 }
 
+fn validate_cidr(cidr: &str, path: &str, causes: &mut Causes) {
+    if let Some(problem) = ip::cidr_error(cidr) {
+        causes.push(field::invalid(path, &cidr.into(), problem));
+    }
+}
+
 /// Returns the address and the length of the prefix of a network such as `10.0.0.0/8`.
-fn parse_cidr(text: &str) -> Option<(IpAddr, u32)> {
+pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
     let length: u32 = length.parse().ok()?;

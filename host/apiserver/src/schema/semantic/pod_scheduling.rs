@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
 use super::{has, items, names, push_invalid, text, validate_label_selector, validate_one_of};
@@ -22,20 +23,24 @@ pub(super) fn validate_affinity(spec: &Value, path: &str, causes: &mut Causes) {
 
 fn validate_node_affinity(affinity: &Value, path: &str, causes: &mut Causes) {
     if has(affinity, REQUIRED) {
-        let at = field::child(&field::child(path, REQUIRED), "nodeSelectorTerms");
-        let terms = items(&affinity[REQUIRED]["nodeSelectorTerms"]);
-        if terms.is_empty() {
-            causes.push(field::required(&at, "must have at least one node selector term"));
-        }
-        for (index, term) in terms.iter().enumerate() {
-            validate_term(term, &field::index(&at, index), true, causes);
-        }
+        validate_node_selector(&affinity[REQUIRED], &field::child(path, REQUIRED), causes);
     }
     for (index, preferred) in items(&affinity[PREFERRED]).iter().enumerate() {
         let at = field::index(&field::child(path, PREFERRED), index);
         validate_weight(preferred, &at, causes);
         // A preference that no Node can fulfil does no harm.
         validate_term(&preferred["preference"], &field::child(&at, "preference"), false, causes);
+    }
+}
+
+/// Checks a selector of Nodes at `path`.
+pub(super) fn validate_node_selector(selector: &Value, path: &str, causes: &mut Causes) {
+    let (terms, at) = (items(&selector["nodeSelectorTerms"]), field::child(path, "nodeSelectorTerms"));
+    if terms.is_empty() {
+        causes.push(field::required(&at, "must have at least one node selector term"));
+    }
+    for (index, term) in terms.iter().enumerate() {
+        validate_term(term, &field::index(&at, index), true, causes);
     }
 }
 
@@ -77,6 +82,46 @@ fn validate_term(term: &Value, path: &str, checks_values: bool, causes: &mut Cau
             push_invalid(causes, &field::index(&at_values, index), value, names::label_value_errors(value));
         }
     }
+    validate_field_requirements(term, path, causes);
+}
+
+/// Checks the requirements on the fields of Nodes, of which there is one.
+fn validate_field_requirements(term: &Value, path: &str, causes: &mut Causes) {
+    for (index, requirement) in items(&term["matchFields"]).iter().enumerate() {
+        let at = field::index(&field::child(path, "matchFields"), index);
+        let (key, operator) = (text(requirement, "key"), text(requirement, "operator"));
+        let (values, at_values) = (items(&requirement["values"]), field::child(&at, "values"));
+        if !["In", "NotIn"].contains(&operator) {
+            let path = field::child(&at, "operator");
+            causes.push(field::invalid(&path, &operator.into(), "not a valid selector operator"));
+        } else if values.len() != 1 {
+            let detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            causes.push(field::required(&at_values, detail));
+        }
+        if key != "metadata.name" {
+            let path = field::child(&at, "key");
+            causes.push(field::invalid(&path, &key.into(), "not a valid field selector key"));
+            continue;
+        }
+        for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+            push_invalid(causes, &field::index(&at_values, index), value, names::subdomain_errors(value));
+        }
+    }
+}
+
+/// Checks the label keys whose values of the Pod a selector gets.
+fn validate_label_keys(object: &Value, name: &str, path: &str, causes: &mut Causes) {
+    let (keys, at) = (items(&object[name]), field::child(path, name));
+    if keys.is_empty() {
+        return;
+    }
+    if !object["labelSelector"].is_object() {
+        causes.push(field::forbidden(&at, "must not be specified when labelSelector is not set"));
+        return;
+    }
+    for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+        push_invalid(causes, &field::index(&at, index), key, names::qualified_name_errors(key));
+    }
 }
 
 fn validate_pod_affinity(affinity: &Value, path: &str, causes: &mut Causes) {
@@ -98,6 +143,20 @@ fn validate_pod_term(term: &Value, path: &str, causes: &mut Causes) {
     }
     for namespace in items(&term["namespaces"]).iter().filter_map(Value::as_str) {
         push_invalid(causes, &field::child(path, "namespace"), namespace, names::label_errors(namespace));
+    }
+    for name in ["matchLabelKeys", "mismatchLabelKeys"] {
+        validate_label_keys(term, name, path, causes);
+    }
+    let others: BTreeSet<&str> = items(&term["mismatchLabelKeys"]).iter().filter_map(Value::as_str).collect();
+    for (index, key) in items(&term["matchLabelKeys"]).iter().filter_map(Value::as_str).enumerate() {
+        if others.contains(key) && term["labelSelector"].is_object() {
+            let at = field::index(&field::child(path, "matchLabelKeys"), index);
+            causes.push(field::invalid(
+                &at,
+                &key.into(),
+                "exists in both matchLabelKeys and mismatchLabelKeys",
+            ));
+        }
     }
     let (at, key) = (field::child(path, "topologyKey"), text(term, "topologyKey"));
     if key.is_empty() {
@@ -122,6 +181,9 @@ pub(super) fn validate_gates(spec: &Value, path: &str, causes: &mut Causes) {
 /// Checks the topology spread constraints of the specification at `path`.
 pub(super) fn validate_spread(spec: &Value, path: &str, causes: &mut Causes) {
     let constraints = items(&spec["topologySpreadConstraints"]);
+    let key = |constraint| (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
+    let last: HashMap<(&str, &str), usize> =
+        constraints.iter().enumerate().map(|(index, constraint)| (key(constraint), index)).collect();
     for (index, constraint) in constraints.iter().enumerate() {
         let at = field::index(&field::child(path, "topologySpreadConstraints"), index);
         let skew = &constraint["maxSkew"];
@@ -137,12 +199,7 @@ pub(super) fn validate_spread(spec: &Value, path: &str, causes: &mut Causes) {
             let path = field::child(&at, "whenUnsatisfiable");
             causes.push(field::not_supported(&path, &kind.into(), &kinds));
         }
-        let is_same = |other: &&Value| {
-            ["topologyKey", "whenUnsatisfiable"]
-                .iter()
-                .all(|name| text(other, name) == text(constraint, name))
-        };
-        if constraints[index + 1..].iter().any(|other| is_same(&other)) {
+        if last.get(&key(constraint)).is_some_and(|last| *last > index) {
             let shown = format!("{{{}, {kind}}}", text(constraint, "topologyKey"));
             let path = field::child(&at, "{topologyKey, whenUnsatisfiable}");
             causes.push(field::duplicate(&path, &shown.into()));
@@ -167,11 +224,58 @@ fn validate_spread_options(constraint: &Value, at: &str, causes: &mut Causes) {
         validate_one_of(constraint, name, at, &["Honor", "Ignore"], causes);
     }
     let selector = &constraint["labelSelector"];
-    if !items(&constraint["matchLabelKeys"]).is_empty() && !selector.is_object() {
-        let path = field::child(at, "matchLabelKeys");
-        causes.push(field::forbidden(&path, "must not be specified when labelSelector is not set"));
-    }
+    validate_label_keys(constraint, "matchLabelKeys", at, causes);
     if selector.is_object() {
         validate_label_selector(selector, &field::child(at, "labelSelector"), causes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_nodes_and_label_keys_are_checked() {
+        let fields = |requirement: Value| json!({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [requirement]}]}}});
+        let term = |term: Value| json!({"podAffinity": {REQUIRED: [term]}});
+        for (affinity, expected) in [
+            (fields(json!({"key": "metadata.name", "operator": "In", "values": ["a"]})), None),
+            (fields(json!({"key": "x", "operator": "In", "values": ["a"]})), Some("key")),
+            (fields(json!({"key": "metadata.name", "operator": "Gt", "values": ["a"]})), Some("operator")),
+            (fields(json!({"key": "metadata.name", "operator": "In", "values": ["a", "b"]})), Some("values")),
+            (fields(json!({"key": "metadata.name", "operator": "In", "values": ["A b"]})), Some("values[0]")),
+            (term(json!({"topologyKey": "t", "matchLabelKeys": ["a"], "labelSelector": {}})), None),
+            (term(json!({"topologyKey": "t", "matchLabelKeys": ["a"]})), Some("matchLabelKeys")),
+            (
+                term(json!({"topologyKey": "t", "matchLabelKeys": ["a b"], "labelSelector": {}})),
+                Some("matchLabelKeys[0]"),
+            ),
+            (
+                term(
+                    json!({"topologyKey": "t", "matchLabelKeys": ["a"], "mismatchLabelKeys": ["a"], "labelSelector": {}}),
+                ),
+                Some("matchLabelKeys[0]"),
+            ),
+        ] {
+            let mut causes = Causes::default();
+            validate_affinity(&json!({"affinity": affinity}), "spec", &mut causes);
+            let found: Vec<&str> = causes.iter().filter_map(|cause| cause.field.rsplit('.').next()).collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{affinity}");
+        }
+    }
+
+    #[test]
+    fn constraints_are_duplicates_of_later_ones() {
+        let constraint =
+            |key: String| json!({"topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1});
+        // 10^10 pairs would take minutes.
+        let mut constraints: Vec<Value> = (0..100_000).map(|index| constraint(index.to_string())).collect();
+        constraints.push(constraint("1".to_owned()));
+        let mut causes = Causes::default();
+        validate_spread(&json!({"topologySpreadConstraints": constraints}), "spec", &mut causes);
+        let found: Vec<&str> = causes.iter().map(|cause| cause.field.as_str()).collect();
+        assert_eq!(found, ["spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}"]);
     }
 }

@@ -25,6 +25,10 @@ pub(super) fn validate_all(container: &Value, at: &str, causes: &mut Causes) {
             causes.push(field::invalid(&path, grace, "must be greater than 0"));
         }
         let threshold = &probe["successThreshold"];
+        if name == "readinessProbe" && !grace.is_null() {
+            let path = field::child(&at, "terminationGracePeriodSeconds");
+            causes.push(field::invalid(&path, grace, "must not be set for readinessProbes"));
+        }
         if name != "readinessProbe" && threshold.as_i64().is_some_and(|number| number != 1) {
             causes.push(field::invalid(&field::child(&at, "successThreshold"), threshold, "must be 1"));
         }

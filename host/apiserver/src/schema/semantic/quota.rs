@@ -117,7 +117,7 @@ pub(super) fn validate_container_resource(name: &str, path: &str, causes: &mut C
     }
 }
 
-/// Whether a resource without a domain is known anywhere.
+/// Whether an unqualified name is a standard resource of any kind of object.
 fn is_known(resource: &str) -> bool {
     resource == "storage" || is_standard(resource)
 }
@@ -127,7 +127,8 @@ fn is_standard(resource: &str) -> bool {
     is_huge_page || QUOTA_RESOURCES.contains(&resource)
 }
 
-fn is_integer(resource: &str) -> bool {
+/// Whether amounts of a resource are whole numbers.
+pub(super) fn is_integer(resource: &str) -> bool {
     let is_extended = resource.contains('/')
         && !resource.contains("kubernetes.io/")
         && !resource.starts_with("requests.")

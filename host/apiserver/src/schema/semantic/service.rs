@@ -31,7 +31,22 @@ fn validate_spec(spec: &Value, causes: &mut Causes) {
     if ports.is_empty() && !is_headless && kind != "ExternalName" {
         causes.push(field::required("spec.ports", ""));
     }
+    if is_headless && ["LoadBalancer", "NodePort"].contains(&kind) {
+        let detail = format!("may not be set to 'None' for {kind} services");
+        causes.push(field::invalid("spec.clusterIPs[0]", &"None".into(), &detail));
+    }
     if kind == "ExternalName" {
+        let has_address = !text(spec, "clusterIP").is_empty() || !items(&spec["clusterIPs"]).is_empty();
+        for (name, is_set) in [
+            ("clusterIPs", has_address),
+            ("ipFamilies", !items(&spec["ipFamilies"]).is_empty()),
+            ("ipFamilyPolicy", spec["ipFamilyPolicy"].is_string()),
+        ] {
+            if is_set {
+                let detail = "may not be set for ExternalName services";
+                causes.push(field::forbidden(&field::child("spec", name), detail));
+            }
+        }
         let name = text(spec, "externalName");
         let name = name.strip_suffix('.').unwrap_or(name);
         if name.is_empty() {
@@ -114,4 +129,44 @@ fn validate_unique_ports(ports: &[Value], causes: &mut Causes) {
 
 fn number(port: &Value, name: &str) -> i64 {
     port[name].as_i64().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn problems(spec: &Value) -> Vec<String> {
+        let mut causes = Causes::default();
+        validate_spec(spec, &mut causes);
+        causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    }
+
+    #[test]
+    fn services_with_node_ports_are_not_headless() {
+        let spec = |kind: &str| json!({"type": kind, "clusterIP": "None", "clusterIPs": ["None"], "ports": [{"port": 80}]});
+        assert_eq!(problems(&spec("ClusterIP")), [""; 0]);
+        for kind in ["NodePort", "LoadBalancer"] {
+            let problem = format!(
+                "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for {kind} services"
+            );
+            assert_eq!(problems(&spec(kind)), [problem]);
+        }
+    }
+
+    #[test]
+    fn external_names_have_no_addresses() {
+        let spec = json!({
+            "type": "ExternalName", "externalName": "a.b", "clusterIP": "10.0.0.3", "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+        });
+        let detail = "Forbidden: may not be set for ExternalName services";
+        let fields = ["clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+        assert_eq!(problems(&spec), fields.map(|name| format!("spec.{name}: {detail}")));
+        assert_eq!(
+            problems(&json!({"type": "ExternalName", "externalName": "a.b", "clusterIP": ""})),
+            [""; 0]
+        );
+    }
 }

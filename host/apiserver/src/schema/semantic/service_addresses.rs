@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{IP_ADDRESS, items, text};
+use super::{ip, items, text};
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -37,10 +37,10 @@ pub(super) fn validate(spec: &Value, causes: &mut Causes) {
                 let detail = "'None' must be the first and only value";
                 causes.push(field::invalid(PATH, &spec["clusterIPs"], detail));
             }
-        } else if parsed(address).is_none() {
+        } else if let Some(problem) = ip::address_error(address.as_str().unwrap_or_default()) {
             has_invalid = true;
             if index > 0 {
-                causes.push(field::invalid(&field::index(PATH, index), address, IP_ADDRESS));
+                causes.push(field::invalid(&field::index(PATH, index), address, problem));
             }
         }
     }
@@ -89,12 +89,11 @@ fn validate_families(spec: &Value, causes: &mut Causes) {
 pub(super) fn validate_external(spec: &Value, causes: &mut Causes) {
     for (index, address) in items(&spec["externalIPs"]).iter().enumerate() {
         let path = field::index("spec.externalIPs", index);
-        let Some(ip) = parsed(address) else {
-            let has_zeros = without_zeros(address).is_some();
-            let detail = if has_zeros { "must not have leading 0s" } else { IP_ADDRESS };
-            causes.push(field::invalid(&path, address, detail));
+        if let Some(problem) = ip::address_error(address.as_str().unwrap_or_default()) {
+            causes.push(field::invalid(&path, address, problem));
             continue;
-        };
+        }
+        let Some(ip) = parsed(address) else { continue };
         let (is_link_local, is_link_local_multicast) = match ip {
             IpAddr::V4(ip) => (ip.is_link_local(), matches!(ip.octets(), [224, 0, 0, _])),
             IpAddr::V6(ip) => ((ip.segments()[0] & 0xffc0) == 0xfe80, (ip.segments()[0] & 0xff0f) == 0xff02),
@@ -120,10 +119,4 @@ pub(super) fn validate_external(spec: &Value, causes: &mut Causes) {
 
 fn parsed(address: &Value) -> Option<IpAddr> {
     address.as_str()?.parse().ok()
-}
-
-/// Returns an IPv4 address whose parts may have leading zeros.
-fn without_zeros(address: &Value) -> Option<IpAddr> {
-    let parts: Vec<u8> = address.as_str()?.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    <[u8; 4]>::try_from(parts).ok().map(IpAddr::from)
 }

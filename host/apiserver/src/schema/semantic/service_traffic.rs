@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{PORT_RANGE, items, push_invalid, text};
-use crate::schema::{field, format, names};
+use super::{PORT_RANGE, ip, items, push_invalid, text};
+use crate::schema::{field, names};
 use crate::status::Causes;
 
 /// The annotation that `loadBalancerSourceRanges` replaces.
@@ -12,12 +12,11 @@ const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const MODE: &str = "service.kubernetes.io/topology-mode";
 const DAY: i64 = 86_400;
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
-const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// Checks what cannot change while a Service has a load balancer.
 pub(super) fn validate_update(old: &Value, new: &Value, causes: &mut Causes) {
-    let are_balanced = [old, new].iter().all(|spec| text(spec, "type") == "LoadBalancer");
-    if are_balanced && old.get("loadBalancerClass") != new.get("loadBalancerClass") {
+    let have_load_balancer = [old, new].iter().all(|spec| text(spec, "type") == "LoadBalancer");
+    if have_load_balancer && old.get("loadBalancerClass") != new.get("loadBalancerClass") {
         let class = &new["loadBalancerClass"];
         causes.push(field::invalid("spec.loadBalancerClass", class, "may not change once set"));
     }
@@ -53,7 +52,7 @@ pub(super) fn validate_affinity(spec: &Value, causes: &mut Causes) {
 
 pub(super) fn validate(service: &Value, old: Option<&Value>, causes: &mut Causes) {
     let spec = &service["spec"];
-    let is_balanced = text(spec, "type") == "LoadBalancer";
+    let is_load_balancer = text(spec, "type") == "LoadBalancer";
     let annotation =
         |object: &Value, name: &str| object["metadata"]["annotations"][name].as_str().map(str::to_owned);
     if let (Some(mode), Some(hints)) = (annotation(service, MODE), annotation(service, HINTS))
@@ -65,7 +64,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, causes: &mut Causes
     let ranges = items(&spec["loadBalancerSourceRanges"]);
     if !ranges.is_empty() {
         const PATH: &str = "spec.LoadBalancerSourceRanges";
-        if !is_balanced {
+        if !is_load_balancer {
             causes.push(field::forbidden(PATH, ONLY_LOAD_BALANCER));
         }
         for (index, range) in ranges.iter().enumerate() {
@@ -73,7 +72,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, causes: &mut Causes
         }
     } else if let Some(list) = annotation(service, SOURCE_RANGES) {
         let path = field::key("metadata.annotations", SOURCE_RANGES);
-        if !is_balanced {
+        if !is_load_balancer {
             causes.push(field::forbidden(&path, ONLY_LOAD_BALANCER));
         }
         let is_new = old.is_none_or(|old| annotation(old, SOURCE_RANGES).as_ref() != Some(&list));
@@ -81,7 +80,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, causes: &mut Causes
             list.trim().split(',').for_each(|range| validate_range(range, &path, causes));
         }
     }
-    if !is_balanced && !spec["allocateLoadBalancerNodePorts"].is_null() {
+    if !is_load_balancer && !spec["allocateLoadBalancerNodePorts"].is_null() {
         causes.push(field::forbidden("spec.allocateLoadBalancerNodePorts", ONLY_LOAD_BALANCER));
     }
     validate_class(spec, causes);
@@ -99,8 +98,8 @@ fn validate_class(spec: &Value, causes: &mut Causes) {
 
 fn validate_range(range: &str, path: &str, causes: &mut Causes) {
     let range = range.trim();
-    if !format::is_cidr(range) {
-        causes.push(field::invalid(path, &range.into(), CIDR));
+    if let Some(problem) = ip::cidr_error(range) {
+        causes.push(field::invalid(path, &range.into(), problem));
     }
 }
 

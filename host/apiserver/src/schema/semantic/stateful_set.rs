@@ -1,8 +1,11 @@
-//! How a StatefulSet updates its Pods and keeps their claims.
+//! How a StatefulSet updates its Pods, the templates of their claims, and the Pods that follow from both.
 
-use serde_json::Value;
+use std::borrow::Cow;
 
-use super::{NOT_NEGATIVE, text};
+use pilothouse_model::hash::HashSet;
+use serde_json::{Value, json};
+
+use super::{NOT_NEGATIVE, claim, items, names, push_invalid, text};
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -44,6 +47,49 @@ pub(super) fn validate(spec: &Value, causes: &mut Causes) {
     }
 }
 
+/// Checks the templates of the claims. Those of a stored StatefulSet cannot change and may be invalid.
+pub(super) fn validate_claims(spec: &Value, causes: &mut Causes) {
+    for (index, template) in items(&spec["volumeClaimTemplates"]).iter().enumerate() {
+        let at = field::child(&field::index("spec.volumeClaimTemplates", index), "spec");
+        claim::validate_spec(&template["spec"], &at, causes);
+    }
+}
+
+/// Checks the name of the Service, which the names of the Pods contain.
+pub(super) fn validate_service_name(spec: &Value, causes: &mut Causes) {
+    let name = text(spec, "serviceName");
+    if !name.is_empty() {
+        push_invalid(causes, "spec.serviceName", name, names::label_errors(name));
+    }
+}
+
+/// Returns the template of the Pods with the volumes of their claims, which replace others of the same name, and without the names that the
+/// controller sets.
+pub(super) fn completed_template(spec: &Value) -> Cow<'_, Value> {
+    let (template, claims) = (&spec["template"], items(&spec["volumeClaimTemplates"]));
+    let has_names = ["subdomain", "hostname"].iter().any(|name| !text(&template["spec"], name).is_empty());
+    if (claims.is_empty() && !has_names) || !template["spec"].is_object() {
+        return Cow::Borrowed(template);
+    }
+    let mut completed = template.clone();
+    let pod = completed["spec"].as_object_mut().expect("it is an object");
+    for name in ["subdomain", "hostname"] {
+        pod.remove(name);
+    }
+    if !claims.is_empty() {
+        let mut found = HashSet::default();
+        let names = claims.iter().map(|claim| text(&claim["metadata"], "name"));
+        let mut volumes: Vec<Value> = names
+            .filter(|name| found.insert(*name))
+            .map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}))
+            .collect();
+        let others = items(&template["spec"]["volumes"]).iter();
+        volumes.extend(others.filter(|volume| !found.contains(text(volume, "name"))).cloned());
+        pod.insert("volumes".to_owned(), volumes.into());
+    }
+    Cow::Owned(completed)
+}
+
 /// Returns the settings of rolling updates as messages show them.
 fn as_go(update: &Value) -> String {
     if update.is_null() {
@@ -51,4 +97,40 @@ fn as_go(update: &Value) -> String {
     }
     let partition = update["partition"].as_i64().unwrap_or(0);
     format!("{{\"Partition\":{partition},\"MaxUnavailable\":{}}}", update["maxUnavailable"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_become_volumes_of_the_template() {
+        let spec = json!({
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+            "template": {"spec": {"hostname": "h", "volumes": [{"name": "data", "emptyDir": {}}, {"name": "other"}]}},
+        });
+        assert_eq!(
+            completed_template(&spec)["spec"],
+            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "other"}]})
+        );
+        assert!(matches!(completed_template(&json!({"template": {"spec": {}}})), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn claims_are_volumes_and_names_of_the_host_are_replaced() {
+        let claim = |name: &str| json!({"metadata": {"name": name}});
+        let spec = json!({
+            "template": {"spec": {
+                "hostname": "A_B", "subdomain": "A_B",
+                "volumes": [{"name": "d", "emptyDir": {}}, {"name": "v", "emptyDir": {}}],
+            }},
+            "volumeClaimTemplates": [claim("d"), claim("e"), claim("d")],
+        });
+        let of_claim = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        assert_eq!(
+            *completed_template(&spec),
+            json!({"spec": {"volumes": [of_claim("d"), of_claim("e"), {"name": "v", "emptyDir": {}}]}})
+        );
+        assert_eq!(*completed_template(&json!({})), Value::Null);
+    }
 }

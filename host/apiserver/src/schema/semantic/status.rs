@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{
-    IP_ADDRESS, entries, items, names, pod_status, policy_status, push_invalid, quantity, quota, text,
+    entries, ip, items, job_status, names, pod_status, policy_status, push_invalid, quantity, quota, text,
     validate_non_negative,
 };
 use crate::schema::builtin::BuiltinKind;
@@ -20,7 +20,11 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
             let counts =
                 ["observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas"];
             validate_counts(status, &counts, causes);
-            validate_counts(status, &["unavailableReplicas", "collisionCount"], causes);
+            validate_counts(
+                status,
+                &["unavailableReplicas", "terminatingReplicas", "collisionCount"],
+                causes,
+            );
             validate_replicas(status, &["updatedReplicas", "readyReplicas", "availableReplicas"], causes);
             validate_available(status, "readyReplicas", causes);
         }
@@ -31,6 +35,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
                 "readyReplicas",
                 "availableReplicas",
                 "observedGeneration",
+                "terminatingReplicas",
             ];
             validate_counts(status, &counts, causes);
             let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
@@ -59,9 +64,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
             ];
             validate_counts(status, &counts, causes);
         }
-        ("batch", "Job") => {
-            validate_counts(status, &["active", "succeeded", "failed", "ready", "terminating"], causes);
-        }
+        ("batch", "Job") => job_status::validate(new, old, causes),
         ("", "Pod") => {
             pod_status::validate(status, old, causes);
             validate_pod(status, causes);
@@ -100,16 +103,25 @@ fn validate_allocation(status: &Value, causes: &mut Causes) {
     ];
     for (name, state) in entries(status.get("allocatedResourceStatuses")) {
         const PATH: &str = "status.allocatedResourceStatuses";
+        validate_claim_resource(name, PATH, causes);
         // As in Kubernetes, the value is the name of the resource.
-        if name != "storage" {
-            causes.push(field::not_supported(PATH, &name.as_str().into(), &["storage"]));
-        } else if state.as_str().is_none_or(|state| !STATES.contains(&state)) {
+        if state.as_str().is_none_or(|state| !STATES.contains(&state)) {
             causes.push(field::not_supported(PATH, &name.as_str().into(), &STATES));
         }
     }
-    for (name, _) in entries(status.get("allocatedResources")).filter(|(name, _)| *name != "storage") {
-        causes.push(field::not_supported("status.allocatedResources", &name.as_str().into(), &["storage"]));
+    for (name, _) in entries(status.get("allocatedResources")) {
+        validate_claim_resource(name, "status.allocatedResources", causes);
     }
+}
+
+/// Checks the name of a resource that a claim can have: `storage`, or one with a domain.
+fn validate_claim_resource(name: &str, path: &str, causes: &mut Causes) {
+    let errors = names::qualified_name_errors(name);
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    if errors.is_empty() && is_native && name != "storage" {
+        causes.push(field::not_supported(path, &name.into(), &["storage"]));
+    }
+    push_invalid(causes, path, name, errors);
 }
 
 fn validate_counts(status: &Value, names: &[&str], causes: &mut Causes) {
@@ -147,13 +159,15 @@ fn validate_pod(status: &Value, causes: &mut Causes) {
         // The single address stands for the list if that is absent.
         let single = list.strip_suffix('s').map(|name| text(status, name)).filter(|ip| !ip.is_empty());
         let listed: Vec<&str> = items(&status[list]).iter().map(|item| text(item, "ip")).collect();
+        // As in Kubernetes, the single address of the Node is not checked.
+        let is_checked = list == "podIPs" || !listed.is_empty();
         let addresses = if listed.is_empty() { single.into_iter().collect() } else { listed };
         let single = text(status, list.strip_suffix('s').unwrap_or_default());
         if let Some(first) = addresses.first().filter(|first| list == "hostIPs" && **first != single) {
             let path = field::child(&field::index(&path, 0), "ip");
             causes.push(field::invalid(&path, &Value::from(*first), "must be equal to `hostIP`"));
         }
-        for (index, address) in addresses.into_iter().enumerate() {
+        for (index, address) in addresses.into_iter().enumerate().filter(|_| is_checked) {
             validate_ip(address, &field::index(&path, index), causes);
         }
     }
@@ -193,7 +207,7 @@ fn validate_load_balancer(new: &Value, old: &Value, causes: &mut Causes) {
 }
 
 fn validate_ip(address: &str, path: &str, causes: &mut Causes) {
-    if address.parse::<IpAddr>().is_err() {
-        causes.push(field::invalid(path, &Value::from(address), IP_ADDRESS));
+    if let Some(problem) = ip::address_error(address) {
+        causes.push(field::invalid(path, &Value::from(address), problem));
     }
 }

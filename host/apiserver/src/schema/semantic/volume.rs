@@ -1,16 +1,12 @@
-//! The volumes of Pods, PersistentVolumes, their claims and StorageClasses.
+//! The volumes of Pods, and StorageClasses.
 
 use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
-use super::{
-    entries, has, items, names, push_invalid, quantity, text, validate_label_selector, validate_one_of,
-    volume_source,
-};
+use super::container_volumes::Volumes;
+use super::{entries, has, items, names, push_invalid, text, validate_one_of, volume_source};
 use crate::schema::field;
 use crate::status::Causes;
-
-const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 /// The sources of a Pod's volumes, in the order in which kube-apiserver checks them.
 const POD_SOURCES: [&str; 29] = [
@@ -47,40 +43,13 @@ const POD_SOURCES: [&str; 29] = [
 /// The other source of a Pod's volumes.
 const IMAGE: &str = "image";
 
-/// The sources of PersistentVolumes, in the order in which kube-apiserver checks them.
-const PERSISTENT_SOURCES: [&str; 22] = [
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
-];
-
-/// Checks the volumes of a Pod. Returns their names.
-pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut Causes) -> HashSet<&'a str> {
-    let mut found = HashSet::default();
+/// Checks the volumes of a Pod. Returns the valid ones.
+pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut Causes) -> Volumes<'a> {
+    let mut found = Volumes::default();
     for (index, volume) in items(volumes).iter().enumerate() {
         let at = field::index(path, index);
         let mut own = Causes::default();
-        let sources = POD_SOURCES.into_iter().chain([IMAGE]);
-        validate_source(volume, &at, sources, "must specify a volume type", &mut own);
+        validate_source(volume, &at, &mut own);
         volume_source::validate(volume, &at, &mut own);
         let (at_name, name) = (field::child(&at, "name"), text(volume, "name"));
         if name.is_empty() {
@@ -88,12 +57,13 @@ pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut 
         } else {
             push_invalid(&mut own, &at_name, name, names::label_errors(name));
         }
-        if found.contains(name) {
+        if found.contains_key(name) {
             own.push(field::duplicate(&at_name, &Value::from(name)));
         }
         // As in Kubernetes, containers cannot mount an invalid volume.
         if own.is_empty() {
-            found.insert(name);
+            let is_claim = has(volume, "persistentVolumeClaim") || has(volume, "ephemeral");
+            found.insert(name, is_claim);
         }
         causes.append(&mut own);
     }
@@ -101,104 +71,13 @@ pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut 
 }
 
 /// Checks that a volume has exactly one source.
-fn validate_source(
-    volume: &Value,
-    at: &str,
-    sources: impl Iterator<Item = &'static str>,
-    missing: &str,
-    causes: &mut Causes,
-) {
-    let mut present = sources.filter(|source| has(volume, source));
+fn validate_source(volume: &Value, at: &str, causes: &mut Causes) {
+    let mut present = POD_SOURCES.into_iter().chain([IMAGE]).filter(|source| has(volume, source));
     if present.next().is_none() {
-        causes.push(field::required(at, missing));
+        causes.push(field::required(at, "must specify a volume type"));
     }
     for source in present {
         causes.push(field::forbidden(&field::child(at, source), "may not specify more than 1 volume type"));
-    }
-}
-
-pub(super) fn validate_persistent_volume(spec: &Value, causes: &mut Causes) {
-    if items(&spec["accessModes"]).is_empty() {
-        causes.push(field::required("spec.accessModes", ""));
-    }
-    validate_access_modes(spec, causes);
-    let capacity = &spec["capacity"];
-    if entries(Some(capacity)).next().is_none() {
-        causes.push(field::required("spec.capacity", ""));
-    } else if !has(capacity, "storage") || entries(Some(capacity)).count() > 1 {
-        causes.push(field::not_supported("spec.capacity", capacity, &["storage"]));
-    }
-    for (name, amount) in entries(Some(capacity)) {
-        validate_positive(amount, &field::key("spec.capacity", name), causes);
-    }
-    let policies = ["Delete", "Recycle", "Retain"];
-    validate_one_of(spec, "persistentVolumeReclaimPolicy", "spec", &policies, causes);
-    validate_source(spec, "spec", PERSISTENT_SOURCES.into_iter(), "must specify a volume type", causes);
-    validate_one_of(spec, "volumeMode", "spec", &["Block", "Filesystem"], causes);
-}
-
-pub(super) fn validate_claim(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
-    if items(&spec["accessModes"]).is_empty() {
-        causes.push(field::required("spec.accessModes", "at least 1 access mode is required"));
-    }
-    validate_label_selector(&spec["selector"], "spec.selector", causes);
-    validate_access_modes(spec, causes);
-    let path = field::key("spec.resources", "storage");
-    match spec.pointer("/resources/requests/storage") {
-        None | Some(Value::Null) => causes.push(field::required(&path, "")),
-        Some(amount) => validate_positive(amount, &path, causes),
-    }
-    let class = text(spec, "storageClassName");
-    if !class.is_empty() {
-        push_invalid(causes, "spec.storageClassName", class, names::subdomain_errors(class));
-    }
-    validate_one_of(spec, "volumeMode", "spec", &["Block", "Filesystem"], causes);
-    let Some(old) = old else { return };
-    let (before, is_bound) = (&old["spec"], old["status"]["phase"] == "Bound");
-    if fixed_part(before, is_bound) != fixed_part(spec, is_bound) {
-        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
-                      claims";
-        causes.push(field::forbidden("spec", detail));
-    }
-    if before["volumeMode"] != spec["volumeMode"] {
-        causes.push(field::invalid("volumeMode", &spec["volumeMode"], "field is immutable"));
-    }
-}
-
-/// Returns what may not change in a claim's specification. The volume may be set once, and so may the class of a claim without one. What a bound
-/// claim requests may change.
-fn fixed_part(spec: &Value, is_bound: bool) -> Value {
-    let mut spec = spec.clone();
-    if is_bound && let Some(requests) = spec.pointer_mut("/resources/requests").and_then(Value::as_object_mut)
-    {
-        requests.remove("storage");
-    }
-    if let Some(members) = spec.as_object_mut() {
-        members.remove("volumeName");
-        members.remove("storageClassName");
-        if is_bound {
-            members.remove("volumeAttributesClassName");
-        }
-        members.retain(|_, value| !value.is_null());
-    }
-    spec
-}
-
-fn validate_access_modes(spec: &Value, causes: &mut Causes) {
-    const ONE_POD: &str = "ReadWriteOncePod";
-    let modes = items(&spec["accessModes"]);
-    for mode in modes.iter().filter(|mode| !ACCESS_MODES.iter().any(|known| mode == known)) {
-        causes.push(field::not_supported("spec.accessModes", mode, &ACCESS_MODES));
-    }
-    if modes.len() > 1 && modes.iter().any(|mode| mode == ONE_POD) {
-        let detail = "may not use ReadWriteOncePod with other access modes";
-        causes.push(field::forbidden("spec.accessModes", detail));
-    }
-}
-
-fn validate_positive(amount: &Value, path: &str, causes: &mut Causes) {
-    if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) {
-        causes.push(field::invalid(path, amount, "must be greater than zero"));
     }
 }
 

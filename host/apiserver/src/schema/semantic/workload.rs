@@ -1,11 +1,13 @@
 //! The kinds that manage Pods: Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, Jobs and CronJobs.
 
+use std::borrow::Cow;
+
 use pilothouse_model::LabelSelector;
 use serde_json::{Map, Value, json};
 
 use super::{
-    has, job_policies, job_success, metadata, percentage, pod, stateful_set, text, validate_amount,
-    validate_at_most_all, validate_label_selector, validate_non_negative, validate_one_of,
+    has, job_policies, job_success, metadata, percentage, pod, pod_annotations, stateful_set, text,
+    validate_amount, validate_at_most_all, validate_label_selector, validate_non_negative, validate_one_of,
 };
 use crate::schema::{cron, field};
 use crate::status::{Cause, Causes};
@@ -73,10 +75,13 @@ fn validate_strategy(strategy: &Value, causes: &mut Causes) {
     }
 }
 
-/// Whether an amount is 0 or no percentage, which counts as 0.
+/// Whether an amount is 0 or a text that is no amount, which counts as 0.
 fn is_zero(amount: &Value) -> bool {
     match amount {
-        Value::String(text) => percentage(text).is_none_or(|percent| percent == 0),
+        Value::String(text) => match percentage(text) {
+            Some(percent) => percent == 0,
+            None => text.parse::<i64>().unwrap_or(0) == 0,
+        },
         other => other.as_i64().unwrap_or(0) == 0,
     }
 }
@@ -99,9 +104,15 @@ pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &
         }
     }
     stateful_set::validate(spec, causes);
+    if old.is_none() {
+        stateful_set::validate_claims(spec, causes);
+    }
     validate_non_negative(spec, "replicas", "spec", causes);
     validate_non_negative(spec, "minReadySeconds", "spec", causes);
     validate_non_negative(&spec["ordinals"], "start", "spec.ordinals", causes);
+    if old.is_none() {
+        stateful_set::validate_service_name(spec, causes);
+    }
     validate_selector_and_template(spec, "statefulset", causes);
     let fixed = |spec: &Value| {
         let mut members = spec.as_object().cloned().unwrap_or_default();
@@ -122,11 +133,11 @@ pub(super) fn validate_stateful_set(spec: &Value, old: Option<&Value>, causes: &
 }
 
 pub(super) fn validate_daemon_set(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
+    validate_unchanged(spec, old, "selector", causes);
     validate_selector_and_template(spec, "daemonset", causes);
     validate_non_negative(spec, "minReadySeconds", "spec", causes);
     validate_daemon_set_strategy(&spec["updateStrategy"], causes);
     validate_non_negative(spec, "revisionHistoryLimit", "spec", causes);
-    validate_unchanged(spec, old, "selector", causes);
 }
 
 fn validate_daemon_set_strategy(strategy: &Value, causes: &mut Causes) {
@@ -176,41 +187,51 @@ fn validate_selector_and_template(spec: &Value, kind: &str, causes: &mut Causes)
             value.as_array().is_none_or(Vec::is_empty) && value.as_object().is_none_or(Map::is_empty)
         })
     };
+    let mut own = Causes::default();
     match selector {
-        None => causes.push(field::required(PATH, "")),
-        Some(selector) => {
-            validate_label_selector(selector, PATH, causes);
-            if is_empty(selector) {
-                let detail = format!("empty selector is invalid for {kind}");
-                causes.push(field::invalid(PATH, selector, &detail));
-            }
+        None if kind != "daemonset" => causes.push(field::required(PATH, "")),
+        Some(selector) => validate_label_selector(selector, PATH, &mut own),
+        None => {}
+    }
+    let is_valid = own.is_empty();
+    causes.append(&mut own);
+    let refuse_empty = |causes: &mut Causes| {
+        if let Some(selector) = selector.filter(|selector| is_empty(selector)) {
+            let detail = format!("empty selector is invalid for {kind}");
+            causes.push(field::invalid(PATH, selector, &detail));
+        }
+    };
+    if kind != "daemonset" {
+        refuse_empty(causes);
+    }
+    let template = match kind {
+        "statefulset" => stateful_set::completed_template(spec),
+        _ => Cow::Borrowed(spec.get("template").unwrap_or(&Value::Null)),
+    };
+    let parsed = selector.filter(|_| is_valid).and_then(|selector| LabelSelector::from_json(selector).ok());
+    if selector.is_some() && parsed.is_none() && kind != "daemonset" {
+        let detail = if kind == "statefulset" { "" } else { "invalid label selector" };
+        causes.push(field::invalid(PATH, selector.unwrap_or(&Value::Null), detail));
+        // Without a selector, kube-apiserver does not look at the template.
+        return;
+    }
+    if !selector.is_some_and(is_empty) && (is_valid || kind != "daemonset") {
+        let labels = template.pointer("/metadata/labels").unwrap_or(&Value::Null);
+        let matches =
+            parsed.is_some_and(|parsed| parsed.matches(|key| labels.get(key).and_then(Value::as_str)));
+        if !matches {
+            causes.push(unmatched_labels(labels));
         }
     }
-    let template = spec.get("template").unwrap_or(&Value::Null);
-    match selector.map(LabelSelector::from_json) {
-        Some(Err(_)) => {
-            let selector = selector.unwrap_or(&Value::Null);
-            causes.push(field::invalid(PATH, selector, "invalid label selector"));
-            // Without a selector, kube-apiserver does not look at the template.
-            return;
-        }
-        Some(Ok(_)) if selector.is_some_and(is_empty) => {}
-        parsed => {
-            let labels = template.pointer("/metadata/labels").unwrap_or(&Value::Null);
-            let matches = parsed
-                .and_then(Result::ok)
-                .is_some_and(|parsed| parsed.matches(|key| labels.get(key).and_then(Value::as_str)));
-            if !matches {
-                causes.push(unmatched_labels(labels));
-            }
-        }
+    if kind == "daemonset" {
+        refuse_empty(causes);
     }
     let kind = match kind {
         "statefulset" => "StatefulSet",
         "daemonset" => "DaemonSet",
         _ => "ReplicaSet",
     };
-    validate_template_of_replicas(template, kind, causes);
+    validate_template_of_replicas(&template, kind, causes);
 }
 
 fn unmatched_labels(labels: &Value) -> Cause {
@@ -233,12 +254,15 @@ fn validate_template_of_replicas(template: &Value, kind: &str, causes: &mut Caus
     }
 }
 
-fn validate_template(template: &Value, path: &str, causes: &mut Causes) {
+/// Checks the template of Pods at `path`.
+pub(super) fn validate_template(template: &Value, path: &str, causes: &mut Causes) {
     if let Some(meta) = template.get("metadata").and_then(Value::as_object) {
         metadata::validate_labels_and_annotations(meta, path, causes);
     }
-    let spec_path = field::child(path, "spec");
+    let (annotations, spec_path) = (&template["metadata"]["annotations"], field::child(path, "spec"));
+    pod_annotations::validate(annotations, &template["spec"], &field::child(path, "annotations"), causes);
     pod::validate_spec(&template["spec"], &spec_path, causes);
+    pod_annotations::validate_profiles(annotations, &template["spec"], &spec_path, causes);
     if template["spec"]["ephemeralContainers"].as_array().is_some_and(|list| !list.is_empty()) {
         let detail = "ephemeral containers not allowed in pod template";
         causes.push(field::forbidden(&field::child(&spec_path, "ephemeralContainers"), detail));
@@ -291,13 +315,9 @@ pub(super) fn validate_job(job: &Value, old: Option<&Value>, causes: &mut Causes
     }
     let Some(old) = old else { return };
     validate_unchanged(spec, Some(old), "selector", causes);
-    // Where its Pods run may be changed as long as a Job is suspended.
-    let is_suspended = old.pointer("/spec/suspend") == Some(&Value::Bool(true));
-    if !is_suspended || old.pointer("/status/startTime").is_some() {
+    if !job_policies::is_template_mutable(old) {
         validate_unchanged(spec, Some(old), "template", causes);
-    } else if job_policies::fixed_template(&old["spec"]["template"])
-        != job_policies::fixed_template(&spec["template"])
-    {
+    } else if job_policies::is_fixed_part_changed(&old["spec"]["template"], &spec["template"]) {
         let pod = &spec["template"]["spec"];
         causes.push(field::invalid("spec.template.spec", pod, "field is immutable"));
     }
@@ -314,6 +334,12 @@ pub(super) fn validate_job(job: &Value, old: Option<&Value>, causes: &mut Causes
     }
     if text(spec, "completionMode") != "Indexed" {
         validate_unchanged(spec, Some(old), "completions", causes);
+    } else if old["spec"]["completions"] != spec["completions"]
+        && !spec["completions"].is_null()
+        && spec["completions"] != spec["parallelism"]
+    {
+        let detail = "can only be modified in tandem with spec.parallelism";
+        causes.push(field::invalid("spec.completions", &spec["completions"], detail));
     }
 }
 
@@ -327,9 +353,12 @@ fn validate_job_spec(spec: &Value, path: &str, causes: &mut Causes) {
     let at = field::child(path, "template");
     validate_template(&spec["template"], &at, causes);
     let policy = spec.pointer("/template/spec").map_or("", |pod| text(pod, "restartPolicy"));
-    if !["OnFailure", "Never"].contains(&policy) {
+    if ["", "Always"].contains(&policy) {
         let detail = "valid values: \"OnFailure\", \"Never\"";
         causes.push(field::required(&field::child(&at, "spec.restartPolicy"), detail));
+    } else if !["OnFailure", "Never"].contains(&policy) {
+        let path = field::child(&at, "spec.restartPolicy");
+        causes.push(field::not_supported(&path, &policy.into(), &["OnFailure", "Never"]));
     } else if has(spec, "podFailurePolicy") && policy != "Never" {
         let detail = "only \"Never\" is supported when podFailurePolicy is specified";
         causes.push(field::invalid(&field::child(&at, "spec.restartPolicy"), &policy.into(), detail));

@@ -306,3 +306,97 @@ fn defaulting_canonicalizes_quantities() {
         json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}})
     );
 }
+
+/// Returns the specification of a Service with its defaults.
+fn service_spec(spec: &Value) -> Value {
+    let mut value = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": spec});
+    built_in("v1", "Service").apply_defaults(&mut value).expect("the defaults fit");
+    value["spec"].take()
+}
+
+#[test]
+fn target_port_that_a_go_client_leaves_out_is_the_port() {
+    for target in [json!(0), json!(""), Value::Null] {
+        let spec = service_spec(&json!({"ports": [{"port": 80, "targetPort": target}]}));
+        assert_eq!(spec["ports"][0]["targetPort"], 80);
+    }
+    let spec = service_spec(&json!({"ports": [{"port": 80, "targetPort": "http"}]}));
+    assert_eq!(spec["ports"][0]["targetPort"], "http");
+}
+
+#[test]
+fn session_affinity_has_a_configuration_only_for_client_addresses() {
+    let config = |affinity: Value, config: Value| {
+        service_spec(&json!({"sessionAffinity": affinity, "sessionAffinityConfig": config}))
+    };
+    let own = json!({"clientIP": {"timeoutSeconds": 5}});
+    for affinity in [json!("None"), json!(""), Value::Null] {
+        let spec = config(affinity, own.clone());
+        assert_eq!(
+            (&spec["sessionAffinity"], &spec["sessionAffinityConfig"]),
+            (&json!("None"), &Value::Null)
+        );
+    }
+    assert_eq!(config(json!("ClientIP"), own.clone())["sessionAffinityConfig"], own);
+    for partial in [json!({}), json!({"clientIP": {}}), Value::Null] {
+        let spec = config(json!("ClientIP"), partial);
+        assert_eq!(spec["sessionAffinityConfig"], json!({"clientIP": {"timeoutSeconds": 10800}}));
+    }
+}
+
+#[test]
+fn ports_of_the_host_are_set_in_pods_and_not_in_templates() {
+    let spec = json!({"hostNetwork": true, "containers": [{"name": "a", "image": "i", "ports": [{"containerPort": 80}]}]});
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec});
+    built_in("v1", "Pod").apply_defaults(&mut pod).expect("the defaults fit");
+    assert_eq!(pod["spec"]["containers"][0]["ports"][0]["hostPort"], 80);
+    let mut value = deployment();
+    value["spec"]["template"]["spec"] = spec;
+    built_in("apps/v1", "Deployment").apply_defaults(&mut value).expect("the defaults fit");
+    let port = &value["spec"]["template"]["spec"]["containers"][0]["ports"][0];
+    assert_eq!(*port, json!({"containerPort": 80, "protocol": "TCP"}));
+}
+
+#[test]
+fn fields_that_go_completes_with_zeros_may_be_absent() {
+    let pod = json!({
+        "containers": [{"name": "a", "image": "i", "lifecycle": {"preStop": {"sleep": {}}}}],
+        "securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced"}]},
+        "volumes": [{"name": "v", "iscsi": {"targetPortal": "1.2.3.4", "iqn": "iqn.2001-04.com.example:a"}}],
+    });
+    for (api_version, kind, spec) in [
+        ("v1", "Pod", pod),
+        ("v1", "LimitRange", json!({"limits": null})),
+        ("v1", "LimitRange", json!({})),
+        ("storage.k8s.io/v1", "CSINode", json!({"drivers": null})),
+    ] {
+        let schema = built_in(api_version, kind);
+        let mut value =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+        schema.apply_defaults(&mut value).expect("the defaults fit");
+        assert_eq!(errors(&schema, &value, None), [""; 0], "{kind}");
+    }
+}
+
+#[test]
+fn stateful_set_can_mount_the_claims_of_its_templates() {
+    let mut value = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"},
+        "spec": {
+            "serviceName": "s", "selector": {"matchLabels": {"app": "x"}},
+            "template": {
+                "metadata": {"labels": {"app": "x"}},
+                "spec": {"hostname": "A_B", "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "d", "mountPath": "/d"}]}]},
+            },
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "d"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            }],
+        },
+    });
+    let schema = built_in("apps/v1", "StatefulSet");
+    schema.apply_defaults(&mut value).expect("the defaults fit");
+    assert_eq!(errors(&schema, &value, None), [""; 0]);
+    value["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["name"] = json!("e");
+    assert_eq!(errors(&schema, &value, None).len(), 1);
+}

@@ -269,6 +269,34 @@ fn custom_resources_are_defaulted_recursively() {
 }
 
 #[test]
+fn nulls_are_removed_unless_the_schema_allows_them_or_has_a_default() {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let map = |value: Value| json!({"type": "object", "additionalProperties": value});
+    let schema = crd(&json!({
+        "open": open, "anything": {"x-kubernetes-preserve-unknown-fields": true},
+        "either": {"x-kubernetes-int-or-string": true},
+        "map": map(json!({"type": "string"})),
+        "nullable": map(json!({"type": "string", "nullable": true})),
+        "defaulted": map(json!({"type": "string", "default": "d"})),
+    }));
+    let nulls = json!({
+        "open": null, "anything": null, "either": null, "map": {"a": null, "b": "c"},
+        "nullable": {"a": null}, "defaulted": {"a": null},
+    });
+    let mut value = object(&nulls);
+    schema.apply_defaults(&mut value).expect("the defaults fit");
+    let expected = json!({"map": {"b": "c"}, "nullable": {"a": null}, "defaulted": {"a": "d"}});
+    assert_eq!(value, object(&expected));
+    let mut applied = object(&nulls);
+    schema.apply_defaults_keeping_null(&mut applied).expect("the defaults fit");
+    let expected = json!({
+        "open": null, "either": null, "map": {"a": null, "b": "c"}, "nullable": {"a": null},
+        "defaulted": {"a": "d"},
+    });
+    assert_eq!(applied, object(&expected), "validation refuses the others");
+}
+
+#[test]
 fn defaults_that_make_an_object_too_large_are_refused() {
     let item =
         json!({"type": "object", "properties": {"p": {"type": "string", "default": "x".repeat(1_000)}}});

@@ -3,7 +3,9 @@
 mod apps;
 mod batch;
 mod core;
+mod devices;
 mod event;
+mod flow_control;
 mod network;
 mod other;
 mod pod;
@@ -66,6 +68,8 @@ pub(super) fn for_kind(group: &str, kind: &str) -> &'static [Column] {
         ("apps", _) => apps::for_kind(kind),
         ("batch", _) => batch::for_kind(kind),
         ("networking.k8s.io" | "discovery.k8s.io", _) => network::for_kind(kind),
+        ("resource.k8s.io", _) => devices::for_kind(kind),
+        ("flowcontrol.apiserver.k8s.io", _) => flow_control::for_kind(kind),
         _ => other::for_kind(group, kind),
     }
 }

@@ -1,6 +1,5 @@
-//! What distinguishes init containers from others, and how containers are restarted and share the ports of the Node.
+//! How containers are restarted, and the fields that only restarted ones can have.
 
-use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
 use super::{has, items, text};
@@ -60,27 +59,6 @@ pub(super) fn validate_restart(container: &Value, at: &str, causes: &mut Causes)
         let count = items(&codes["values"]).len();
         if count > MAX_CODES {
             causes.push(field::too_many(&field::child(&at, "values"), count, MAX_CODES as u64));
-        }
-    }
-}
-
-/// Checks that no two containers of the list at `path` have the same port of the Node.
-pub(super) fn validate_host_ports(containers: &Value, path: &str, causes: &mut Causes) {
-    let mut found = HashSet::default();
-    for (index, container) in items(containers).iter().enumerate() {
-        let at = field::child(&field::index(path, index), "ports");
-        for (index, port) in items(&container["ports"]).iter().enumerate() {
-            let number = port["hostPort"].as_i64().unwrap_or(0);
-            if number == 0 {
-                continue;
-            }
-            let own = format!("{}/{}/{number}", text(port, "protocol"), text(port, "hostIP"));
-            let path = field::child(&field::index(&at, index), "hostPort");
-            if found.contains(&own) {
-                causes.push(field::duplicate(&path, &own.into()));
-            } else {
-                found.insert(own);
-            }
         }
     }
 }

@@ -1,227 +1,9 @@
-//! Defaulting: `default` in the schemas of custom resources, and Kubernetes' defaults of the built-in kinds.
+//! The defaults of built-in kinds that depend on other fields.
 
-use std::sync::OnceLock;
-
-use pilothouse_model::hash::HashMap;
 use serde_json::{Map, Value, json};
 
-use super::default_budget::Budget;
-pub use super::default_budget::DefaultsTooLarge;
-use super::node::{Node, SchemaRef};
-use super::{Schema, quantity};
-
-/// The definition of quantities, which are stored in canonical form.
-pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
-
-/// What happens to a `null` that the schema of a custom resource does not allow, and for which it has no default.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Nulls {
-    Kept,
-    Removed,
-}
-
-impl Schema {
-    /// Sets the defaults of absent fields, and rewrites the quantities of built-in kinds to canonical form. Idempotent.
-    ///
-    /// # Errors
-    /// [`DefaultsTooLarge`] if the defaults take more than 1.5 MiB: each of many short elements of a list may get a long one.
-    pub fn apply_defaults(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
-        self.apply_defaults_with(object, Nulls::Removed)
-    }
-
-    /// Sets the defaults as [`Self::apply_defaults`] does, but keeps each `null` without a default. As in Kubernetes, validation refuses a `null`
-    /// of an applied configuration unless the schema allows it.
-    ///
-    /// # Errors
-    /// Those of [`Self::apply_defaults`].
-    pub(crate) fn apply_defaults_keeping_null(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
-        self.apply_defaults_with(object, Nulls::Kept)
-    }
-
-    fn apply_defaults_with(&self, object: &mut Value, nulls: Nulls) -> Result<(), DefaultsTooLarge> {
-        let mut budget = Budget::new();
-        if self.is_built_in() {
-            self.add_spec(object);
-            canonicalize_quantities(object, self.root());
-            default_built_in(object, self.root(), &mut budget)
-        } else {
-            default_custom(object, self.root(), nulls, &mut budget)
-        }
-    }
-
-    /// Gives a stored or converted object the form of this schema: removes unknown fields, and sets as many defaults as an object can hold.
-    pub(crate) fn give_form(&self, object: &mut Value) {
-        self.prune(object);
-        let _ = self.apply_defaults(object);
-    }
-
-    /// Adds an absent `spec`, which Go's encoder writes even if it is empty.
-    fn add_spec(&self, object: &mut Value) {
-        let is_struct = self.root().field("spec").is_some_and(|spec| spec.node().definition.is_some());
-        if let Value::Object(object) = object
-            && is_struct
-        {
-            set_if_absent(object, "spec", || json!({}));
-        }
-    }
-}
-
-fn canonicalize_quantities(value: &mut Value, schema: SchemaRef<'_>) {
-    if schema.node().definition.as_deref() == Some(QUANTITY) {
-        if let Some(canonical) = quantity::canonical(value) {
-            *value = canonical.into();
-        }
-        return;
-    }
-    match value {
-        Value::Object(object) => {
-            for (name, child) in object.iter_mut() {
-                if let Some(child_schema) = schema.field(name) {
-                    canonicalize_quantities(child, child_schema);
-                }
-            }
-        }
-        Value::Array(items) => {
-            let Some(item_schema) = schema.items() else { return };
-            items.iter_mut().for_each(|item| canonicalize_quantities(item, item_schema));
-        }
-        _ => {}
-    }
-}
-
-/// Sets the defaults of a custom resource, after `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting`. A
-/// `null` that the schema does not allow gets the default.
-fn default_custom(
-    value: &mut Value,
-    schema: SchemaRef<'_>,
-    nulls: Nulls,
-    budget: &mut Budget,
-) -> Result<(), DefaultsTooLarge> {
-    match value {
-        Value::Object(object) => {
-            for (name, property) in &schema.node().properties {
-                let node = schema.resolve(property.node).node();
-                let absent = object.get(name).is_none_or(|value| value.is_null() && !node.nullable);
-                match &node.default {
-                    Some(default) if absent => {
-                        budget.take(name, default)?;
-                        object.insert(name.clone(), default.clone());
-                    }
-                    None if absent && nulls == Nulls::Removed && !allows_null(node) => {
-                        object.remove(name);
-                    }
-                    _ => {}
-                }
-            }
-            for (name, child) in object.iter_mut() {
-                let Some(child_schema) = schema.field(name) else { continue };
-                replace_null(child, child_schema.node(), budget)?;
-                default_custom(child, child_schema, nulls, budget)?;
-            }
-        }
-        Value::Array(items) => {
-            let Some(item_schema) = schema.items() else { return Ok(()) };
-            for item in items {
-                replace_null(item, item_schema.node(), budget)?;
-                default_custom(item, item_schema, nulls, budget)?;
-            }
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-fn allows_null(node: &Node) -> bool {
-    node.nullable || node.preserve_unknown
-}
-
-/// Replaces a `null` that the schema does not allow with the default.
-fn replace_null(value: &mut Value, node: &Node, budget: &mut Budget) -> Result<(), DefaultsTooLarge> {
-    if value.is_null()
-        && !node.nullable
-        && let Some(default) = &node.default
-    {
-        budget.take("", default)?;
-        *value = default.clone();
-    }
-    Ok(())
-}
-
-/// Sets the defaults of an object of a built-in kind.
-fn default_built_in(
-    value: &mut Value,
-    schema: SchemaRef<'_>,
-    budget: &mut Budget,
-) -> Result<(), DefaultsTooLarge> {
-    match value {
-        Value::Object(object) => {
-            if let Some(definition) = &schema.node().definition {
-                default_struct(definition, object, budget)?;
-            }
-            for (name, child) in object.iter_mut() {
-                if let Some(child_schema) = schema.field(name) {
-                    default_built_in(child, child_schema, budget)?;
-                }
-            }
-        }
-        Value::Array(items) => {
-            let Some(item_schema) = schema.items() else { return Ok(()) };
-            for item in items {
-                default_built_in(item, item_schema, budget)?;
-            }
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Sets the defaults of the fields of one definition.
-fn default_struct(
-    definition: &str,
-    object: &mut Map<String, Value>,
-    budget: &mut Budget,
-) -> Result<(), DefaultsTooLarge> {
-    set_conditional_defaults(definition, object);
-    for (name, default) in table().get(definition).into_iter().flatten() {
-        if object.get(*name).is_none_or(Value::is_null) {
-            budget.take(name, default)?;
-            object.insert((*name).to_owned(), default.clone());
-        }
-    }
-    Ok(())
-}
-
-/// Returns the default of the field `name`, if it has one that does not depend on other fields. Keys of list items may be
-/// absent if they have a default.
-pub(crate) fn default_of(schema: SchemaRef<'_>, name: &str) -> Option<Value> {
-    let node = schema.node();
-    if let Some(definition) = &node.definition {
-        let fields = table().get(definition.as_str())?;
-        return fields.iter().find(|(field, _)| *field == name).map(|(_, default)| default.clone());
-    }
-    schema.field(name)?.node().default.clone()
-}
-
-/// Returns the fields and defaults in `defaults.txt`, by definition.
-fn table() -> &'static HashMap<&'static str, Vec<(&'static str, Value)>> {
-    static TABLE: OnceLock<HashMap<&'static str, Vec<(&'static str, Value)>>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let mut table: HashMap<_, Vec<_>> = HashMap::default();
-        for line in include_str!("defaults.txt").lines().filter(|line| !line.starts_with('#')) {
-            let mut columns = line.splitn(3, ' ');
-            if let (Some(definition), Some(name), Some(json)) =
-                (columns.next(), columns.next(), columns.next())
-            {
-                let default = serde_json::from_str(json).expect("defaults.txt holds JSON");
-                table.entry(definition).or_default().push((name, default));
-            }
-        }
-        table
-    })
-}
-
 /// Sets the defaults that depend on other fields. Called before the defaults of the table are set.
-fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
+pub(super) fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
     match definition {
         "io.k8s.api.core.v1.Container" | "io.k8s.api.core.v1.EphemeralContainer" => {
             let image = object.get("image").and_then(Value::as_str).unwrap_or_default();
@@ -252,11 +34,7 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
             set_if_absent(object, "ipMode", || "VIP".into());
         }
         "io.k8s.api.core.v1.PodStatus" => default_pod_ips(object),
-        "io.k8s.api.core.v1.ServicePort" => {
-            if let Some(port) = object.get("port").cloned() {
-                set_if_absent(object, "targetPort", || port);
-            }
-        }
+        "io.k8s.api.core.v1.ServicePort" => default_target_port(object),
         "io.k8s.api.core.v1.LimitRangeItem" => default_limits(object),
         "io.k8s.api.core.v1.Secret" => move_string_data(object),
         "io.k8s.api.apps.v1.DeploymentStrategy" => {
@@ -289,6 +67,11 @@ fn set_conditional_defaults(definition: &str, object: &mut Map<String, Value>) {
             };
             set_if_absent(object, "apiGroup", || group.into());
         }
+        "io.k8s.api.resource.v1.ExactDeviceRequest" | "io.k8s.api.resource.v1.DeviceSubRequest"
+            if is_exact_count(object) =>
+        {
+            set_if_absent(object, "count", || 1.into());
+        }
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames" => {
             let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
             set_if_absent(object, "singular", || kind.to_lowercase().into());
@@ -310,12 +93,6 @@ fn default_pod_ips(status: &mut Map<String, Value>) {
         }
         (None, Some(first)) => drop(status.insert("podIP".into(), first.into())),
         _ => {}
-    }
-}
-
-fn set_if_absent(object: &mut Map<String, Value>, name: &str, default: impl FnOnce() -> Value) {
-    if object.get(name).is_none_or(Value::is_null) {
-        object.insert(name.to_owned(), default());
     }
 }
 
@@ -351,6 +128,11 @@ fn default_scaling_rules(behavior: &mut Map<String, Value>) {
     }
 }
 
+/// Whether a request of devices asks for a number of them, which is the default.
+fn is_exact_count(request: &Map<String, Value>) -> bool {
+    matches!(request.get("allocationMode").and_then(Value::as_str), None | Some("" | "ExactCount"))
+}
+
 /// Returns whether an image's tag is `latest`, explicitly or by default.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') {
@@ -360,7 +142,7 @@ fn is_latest(image: &str) -> bool {
     name.rsplit_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
-/// Copies the service account's name between its two fields and, on the host's network, container ports to host ports.
+/// Copies the service account's name between its two fields.
 fn default_pod_spec(spec: &mut Map<String, Value>) {
     let account =
         spec.get("serviceAccountName").filter(|name| name.as_str().is_some_and(|name| !name.is_empty()));
@@ -372,23 +154,30 @@ fn default_pod_spec(spec: &mut Map<String, Value>) {
     if let Some(name) = alias.cloned() {
         set_if_absent(spec, "serviceAccountName", || name);
     }
+}
+
+/// Copies the ports of containers on the host's network to the absent ports of the host. Templates keep theirs as they are.
+fn default_host_ports(spec: &mut Map<String, Value>) {
     if spec.get("hostNetwork").and_then(Value::as_bool) != Some(true) {
         return;
     }
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for port in containers.filter_map(|container| container.get_mut("ports")?.as_array_mut()).flatten() {
-            if let (Some(number), Some(port)) = (port.get("containerPort").cloned(), port.as_object_mut()) {
-                set_if_absent(port, "hostPort", || number);
+            if let (Some(number), Some(port)) = (port.get("containerPort").cloned(), port.as_object_mut())
+                && port.get("hostPort").is_none_or(|host| host.is_null() || *host == 0)
+            {
+                port.insert("hostPort".into(), number);
             }
         }
     }
 }
 
-/// Sets `enableServiceLinks`, and copies container limits to absent requests.
+/// Sets `enableServiceLinks` and, on the host's network, the ports of the host, and copies container limits to absent requests.
 fn default_pod(pod: &mut Map<String, Value>) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
     set_if_absent(spec, "enableServiceLinks", || true.into());
+    default_host_ports(spec);
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for resources in containers.filter_map(|container| container.get_mut("resources")?.as_object_mut()) {
@@ -469,6 +258,17 @@ fn default_job(job: &mut Map<String, Value>) {
     }
 }
 
+/// Copies the port of a Service to its absent target.
+fn default_target_port(port: &mut Map<String, Value>) {
+    // Clients in Go send 0 for an absent target.
+    let is_absent = |target: &Value| target.is_null() || *target == 0 || *target == "";
+    if let Some(number) = port.get("port").cloned()
+        && port.get("targetPort").is_none_or(is_absent)
+    {
+        port.insert("targetPort".into(), number);
+    }
+}
+
 fn default_service_spec(spec: &mut Map<String, Value>) {
     let kind = spec.get("type").and_then(Value::as_str).unwrap_or("ClusterIP").to_owned();
     if kind != "ExternalName" {
@@ -481,8 +281,23 @@ fn default_service_spec(spec: &mut Map<String, Value>) {
     if kind == "LoadBalancer" {
         set_if_absent(spec, "allocateLoadBalancerNodePorts", || true.into());
     }
-    if spec.get("sessionAffinity").and_then(Value::as_str) == Some("ClientIP") {
-        set_if_absent(spec, "sessionAffinityConfig", || json!({"clientIP": {"timeoutSeconds": 10800}}));
+    default_session_affinity(spec);
+}
+
+/// Completes the configuration of the session affinity `ClientIP`, and removes that of `None`.
+fn default_session_affinity(spec: &mut Map<String, Value>) {
+    match spec.get("sessionAffinity").and_then(Value::as_str).unwrap_or_default() {
+        "" | "None" => {
+            spec.insert("sessionAffinity".into(), "None".into());
+            spec.remove("sessionAffinityConfig");
+        }
+        "ClientIP" => {
+            let config = spec.get("sessionAffinityConfig");
+            if config.is_none_or(|config| config["clientIP"]["timeoutSeconds"].is_null()) {
+                spec.insert("sessionAffinityConfig".into(), json!({"clientIP": {"timeoutSeconds": 10800}}));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -496,5 +311,12 @@ fn move_string_data(secret: &mut Map<String, Value>) {
             let bytes = k8s_openapi::ByteString(text.into_bytes());
             data.insert(key, serde_json::to_value(bytes).unwrap_or_default());
         }
+    }
+}
+
+/// Sets a field that is absent or null.
+pub(super) fn set_if_absent(object: &mut Map<String, Value>, name: &str, default: impl FnOnce() -> Value) {
+    if object.get(name).is_none_or(Value::is_null) {
+        object.insert(name.to_owned(), default());
     }
 }

@@ -1,25 +1,28 @@
 //! Updates objects and their subresources.
 
+mod new_state;
+mod preconditions;
+
 use std::sync::Arc;
 
-use pilothouse_model::hash::HashSet;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+pub(super) use new_state::prepare;
+use preconditions::check_preconditions;
 
 use super::internal::{ControllerAdmission, complete};
 use super::owner_references::{self, Step};
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, pods, quota, scale, strategy, tracking, unchanged,
-    warnings as kind_warnings,
+    WriteResult, admit, built_in, certificates, crd_sync, param_rights, quota, scale, strategy, tracking,
+    unchanged, warnings as kind_warnings,
 };
 use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
-use crate::go;
 use crate::meta;
 use crate::patch::apply::{finish_scale, track_scale_update};
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::schema::field;
 use crate::state::State;
-use crate::status::{Cause, ResourceRef, Status};
+use crate::status::Status;
 use crate::storage::{ObjectDraft, StoredObject, WriteError};
 
 /// How often an update without a resourceVersion is attempted when other writes conflict with it.
@@ -163,16 +166,13 @@ pub(crate) async fn update_admitted(
         }
         state.access.check_escalation(endpoint, Some(&old), &new, options.author.as_ref())?;
         let states = (Some(&old), &new);
+        param_rights::check(state, endpoint, target, states, options.author.as_ref())?;
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
         let refused =
             |status: Status| status.with_warnings(warnings_of_update(endpoint, &old, &new, &warnings));
         built_in::validate_update(state, &write, target, (&old, &new), admission.notes()).map_err(refused)?;
-        if let (UpdateTarget::Scale, false, Some(paths)) = (target, applied, &endpoint.scale) {
-            let now = state.now();
-            let writer = admit::writer(endpoint, options, write.subresource, &now);
-            track_scale_update(&old, &mut new, &writer, &paths.spec_replicas);
-        } else if !is_tracked {
-            tracking::track_update(state, &write, &old, &mut new, sent, options);
+        if !is_tracked {
+            track(state, &write, target, (&old, &mut new), sent, options);
         }
         strategy::finish_update(state, endpoint, target, &old, &mut new);
         if let (UpdateTarget::Scale, Some(paths)) = (target, &endpoint.scale) {
@@ -206,6 +206,25 @@ pub(crate) async fn update_admitted(
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// Records who manages which fields of the new state. `sent` is the state that the client sent, if admission changed it.
+fn track(
+    state: &State,
+    write: &WriteRequest<'_>,
+    target: UpdateTarget,
+    (old, new): (&Value, &mut Value),
+    sent: Option<Value>,
+    options: &WriteOptions,
+) {
+    match &write.endpoint.scale {
+        Some(paths) if target == UpdateTarget::Scale => {
+            let now = state.now();
+            let writer = admit::writer(write.endpoint, options, write.subresource, &now);
+            track_scale_update(old, new, &writer, &paths.spec_replicas);
+        }
+        _ => tracking::track_update(state, write, old, new, sent, options),
+    }
 }
 
 /// Returns the warnings about a valid update, after those about its decoding.
@@ -261,7 +280,7 @@ async fn mutate(
             }
             let managed = new["metadata"]["managedFields"].clone();
             let mut object = Some(new.take());
-            let plugins = built_in::OfUpdate { endpoint, target, name: write.name, old };
+            let plugins = built_in::OfUpdate { state, endpoint, target, old };
             admission.mutate(write, &mut object, Some(old), &plugins).await?;
             *new = object.unwrap_or_default();
             if admission.is_active() {
@@ -288,191 +307,6 @@ async fn validate(
         }
         _ => admission.validate(write, Objects { new: Some(new), old: Some(old) }).await,
     }
-}
-
-fn check_preconditions(
-    endpoint: &Endpoint,
-    name: &str,
-    target: UpdateTarget,
-    old: &Value,
-    new: &Value,
-) -> Result<(), Status> {
-    let about = endpoint.resource_ref();
-    let (before, after) = (meta::text(old, "resourceVersion"), meta::text(new, "resourceVersion"));
-    // As in Kubernetes, version 0 is no condition.
-    if matches!(after, "" | "0") {
-        let conditional = endpoint.resource.strategy.conditional_update || endpoint.resource.custom.is_some();
-        if conditional && target != UpdateTarget::Scale {
-            let detail = "must be specified for an update";
-            let cause = field::invalid("metadata.resourceVersion", &json!(0), detail);
-            // kube-apiserver has the resource in the place of the kind here.
-            let about = ResourceRef { kind: about.plural, ..about };
-            return Err(Status::invalid(about, name, vec![cause]));
-        }
-    } else if after.parse::<u64>().is_err() {
-        let shown = go::quoted(after);
-        return Err(Status::unclassified(format!("strconv.ParseUint: parsing {shown}: invalid syntax")));
-    } else if before != after {
-        return Err(Status::modified(about, name));
-    }
-    let (before, after) = (meta::text(old, "uid"), meta::text(new, "uid"));
-    if !after.is_empty() && before != after {
-        let problem = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
-             UID in precondition: {after}, UID in object meta: {before}",
-            storage_key(endpoint, meta::text(old, "namespace"), name)
-        );
-        return Err(Status::conflict(about, name, &problem));
-    }
-    Ok(())
-}
-
-/// Returns the key under which kube-apiserver stores an object in etcd.
-fn storage_key(endpoint: &Endpoint, namespace: &str, name: &str) -> String {
-    let plural = &endpoint.resource.names.plural;
-    let prefix = match (&*endpoint.group, plural.as_str()) {
-        ("", "endpoints") => "services/endpoints".to_owned(),
-        ("", "nodes") => "minions".to_owned(),
-        ("", "replicationcontrollers") => "controllers".to_owned(),
-        ("", "services") => "services/specs".to_owned(),
-        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-        (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), plural) => format!("{group}/{plural}"),
-        (group, plural) if endpoint.resource.custom.is_some() => format!("{group}/{plural}"),
-        (_, plural) => plural.to_owned(),
-    };
-    let parts = [prefix.as_str(), namespace, name];
-    let parts = parts.into_iter().filter(|part| !part.is_empty());
-    parts.fold("/registry".to_owned(), |key, part| key + "/" + part)
-}
-
-/// Completes the new state, whose unknown fields and defaults were handled before. Returns what is invalid beyond its schema.
-pub(super) fn prepare(
-    state: &State,
-    endpoint: &Endpoint,
-    target: UpdateTarget,
-    old: &Value,
-    new: &mut Value,
-) -> Vec<Cause> {
-    if target == UpdateTarget::Status && endpoint.is_core("pods") {
-        // As in Kubernetes, a Pod's status cannot mark it as being deleted.
-        meta::metadata_mut(new).remove("deletionTimestamp");
-    }
-    let mut causes = check_added_finalizers(old, new);
-    causes.extend(changed_metadata(old, new));
-    // kube-apiserver validates the metadata of every update twice, and lists each cause twice.
-    causes.extend(causes.clone());
-    meta::keep_server_fields(old, new);
-    keep_fields_outside_target(endpoint, target, old, new);
-    if !matches!(target, UpdateTarget::Finalize | UpdateTarget::Scale) {
-        causes.extend(strategy::prepare_update(state, endpoint, target, old, new));
-    }
-    if !matches!(target, UpdateTarget::Status | UpdateTarget::Approval | UpdateTarget::Binding)
-        && increments_generation(endpoint, old, new)
-    {
-        meta::metadata_mut(new).insert("generation".into(), json!(meta::generation(old) + 1));
-    }
-    causes
-}
-
-/// Restores the fields of the old state that an update of this target does not change.
-fn keep_fields_outside_target(endpoint: &Endpoint, target: UpdateTarget, old: &Value, new: &mut Value) {
-    match target {
-        UpdateTarget::Object | UpdateTarget::Scale => {
-            if endpoint.has_status {
-                copy_field(old, new, "status");
-            }
-        }
-        UpdateTarget::Binding => {}
-        UpdateTarget::EphemeralContainers | UpdateTarget::Resize => {
-            let managed = new["metadata"]["managedFields"].take();
-            let mut merged = old.clone();
-            match target {
-                UpdateTarget::Resize => pods::copy_resources(new, &mut merged),
-                _ => pods::copy_ephemeral_containers(new, &mut merged),
-            }
-            if !managed.is_null() {
-                meta::metadata_mut(&mut merged).insert("managedFields".into(), managed);
-            }
-            *new = merged;
-        }
-        // As in Kubernetes, the metadata of a Namespace may change with its finalizers.
-        UpdateTarget::Finalize => copy_field(old, new, "status"),
-        UpdateTarget::Status | UpdateTarget::Approval => {
-            let managed = new["metadata"]["managedFields"].take();
-            let mut merged = old.clone();
-            merged["metadata"] = strategy::metadata_of_status_update(endpoint, old, new);
-            copy_field(new, &mut merged, "status");
-            if !managed.is_null() {
-                meta::metadata_mut(&mut merged).insert("managedFields".into(), managed);
-            }
-            *new = merged;
-        }
-    }
-}
-
-/// Copies a top-level field, or removes it if `from` does not have it.
-fn copy_field(from: &Value, to: &mut Value, field: &str) {
-    let Some(target) = to.as_object_mut() else { return };
-    match from.get(field) {
-        Some(value) => drop(target.insert(field.into(), value.clone())),
-        None => drop(target.remove(field)),
-    }
-}
-
-/// Whether a change increments `metadata.generation`.
-fn increments_generation(endpoint: &Endpoint, old: &Value, new: &Value) -> bool {
-    let custom = endpoint.resource.custom.is_some();
-    if !custom && !endpoint.resource.strategy.tracks_generation {
-        return false;
-    }
-    let ignored = |name: &str| name == "metadata" || (name == "status" && (endpoint.has_status || !custom));
-    let differs = |a: &Value, b: &Value| {
-        a.as_object().into_iter().flatten().any(|(name, value)| !ignored(name) && b.get(name) != Some(value))
-    };
-    differs(old, new) || differs(new, old) || metadata_increments_generation(endpoint, old, new)
-}
-
-/// Whether a change of the metadata increments the generation: that of a Deployment's annotations, which it passes on to its `ReplicaSets`, and that
-/// of an `EndpointSlice`'s labels.
-fn metadata_increments_generation(endpoint: &Endpoint, old: &Value, new: &Value) -> bool {
-    let field = match (endpoint.resource.group.as_str(), endpoint.resource.names.plural.as_str()) {
-        ("apps", "deployments") => "annotations",
-        ("discovery.k8s.io", "endpointslices") => "labels",
-        _ => return false,
-    };
-    let entries =
-        |object: &Value| object["metadata"][field].as_object().filter(|map| !map.is_empty()).cloned();
-    entries(old) != entries(new)
-}
-
-/// Rejects an update that makes an object one that is being deleted. Other metadata that a client cannot change is ignored.
-fn changed_metadata(old: &Value, new: &Value) -> Vec<Cause> {
-    let changed = |field: &&str| old["metadata"][*field].is_null() && !new["metadata"][*field].is_null();
-    let fields = ["deletionTimestamp", "deletionGracePeriodSeconds"].into_iter().filter(changed);
-    fields
-        .map(|name| {
-            let path = field::child("metadata", name);
-            field::invalid(&path, &new["metadata"][name], "field is immutable")
-        })
-        .collect()
-}
-
-/// Rejects new finalizers on an object that is being deleted.
-fn check_added_finalizers(old: &Value, new: &Value) -> Vec<Cause> {
-    if old["metadata"].get("deletionTimestamp").is_none() {
-        return Vec::new();
-    }
-    let before: HashSet<String> = meta::finalizers(old).into_iter().collect();
-    let added: Vec<String> =
-        meta::finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
-    if added.is_empty() {
-        return Vec::new();
-    }
-    let detail = format!(
-        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-        added.iter().map(|finalizer| format!("{finalizer:?}")).collect::<Vec<_>>().join(", ")
-    );
-    vec![field::forbidden("metadata.finalizers", &detail)]
 }
 
 /// Stores the new state as [`store`] does, and charges the quotas of its namespace for it.
@@ -526,16 +360,4 @@ fn is_deletion_complete(endpoint: &Endpoint, value: &Value) -> bool {
         && meta::finalizers(value).is_empty()
         && (!strategy::is_namespace(endpoint)
             || value["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finalizers_can_be_removed_but_not_added_during_deletion() {
-        let old = json!({"metadata": {"deletionTimestamp": "t", "finalizers": ["a/b", "c/d"]}});
-        assert!(check_added_finalizers(&old, &json!({"metadata": {"finalizers": ["c/d"]}})).is_empty());
-        assert_eq!(check_added_finalizers(&old, &json!({"metadata": {"finalizers": ["e/f"]}})).len(), 1);
-    }
 }

@@ -37,7 +37,7 @@ pub(super) fn drop_fields(old: &Value, service: &mut Value) {
         ("healthCheckNodePort", needs_health_check(before_spec) && !needs_health_check(spec)),
         ("allocateLoadBalancerNodePorts", old_kind == "LoadBalancer" && new_kind != "LoadBalancer"),
         ("loadBalancerClass", old_kind == "LoadBalancer" && new_kind != "LoadBalancer"),
-        ("externalTrafficPolicy", is_accessible(before_spec) && !is_accessible(spec)),
+        ("externalTrafficPolicy", is_externally_accessible(before_spec) && !is_externally_accessible(spec)),
     ];
     for (name, _) in drops.into_iter().filter(|(_, drops)| *drops) {
         if is_same(spec, name) {
@@ -73,7 +73,7 @@ pub(super) fn needs_health_check(spec: &Map<String, Value>) -> bool {
 }
 
 /// Whether clients outside of the cluster can reach the Service.
-fn is_accessible(spec: &Map<String, Value>) -> bool {
+fn is_externally_accessible(spec: &Map<String, Value>) -> bool {
     let has_external = spec.get("externalIPs").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     has_node_ports(spec.get("type").and_then(Value::as_str).unwrap_or_default())
         || (is(spec, "type", "ClusterIP") && has_external)

@@ -1,14 +1,14 @@
 //! Access and token reviews.
 
+mod validation;
+
 use serde_json::{Value, json};
 
 use crate::access::{AUDIENCE, Attributes, PolicyRule};
-use crate::go;
 use crate::meta;
 use crate::registry::Endpoint;
-use crate::schema::field;
 use crate::state::State;
-use crate::status::{Cause, ResourceRef, Status};
+use crate::status::{ResourceRef, Status};
 use crate::user::User;
 
 /// Returns the review, requested by `user`, with its status.
@@ -19,29 +19,36 @@ pub(crate) fn answer(
     user: &User,
     mut review: Value,
 ) -> Result<Value, Status> {
+    if let Some(namespace) = namespace {
+        meta::metadata_mut(&mut review).insert("namespace".into(), namespace.into());
+    }
     let spec = &review["spec"];
+    if endpoint.kind() == "SelfSubjectReview" {
+        // As in Kubernetes, nothing of the request remains.
+        return Ok(json!({
+            "apiVersion": endpoint.api_version, "kind": endpoint.kind(),
+            "metadata": {"creationTimestamp": state.now()}, "status": {"userInfo": user.to_value()},
+        }));
+    }
     if endpoint.kind() == "TokenReview" && spec["token"].as_str().is_none_or(str::is_empty) {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
     review["status"] = match endpoint.kind() {
-        "SelfSubjectReview" => json!({"userInfo": user.to_value()}),
         "TokenReview" => token(state, spec),
         "SelfSubjectRulesReview" => rules(state, user, spec)?,
-        "SelfSubjectAccessReview" => access(state, endpoint, user, spec)?,
         kind => {
-            let mut causes: Vec<Cause> = check_subject(spec).into_iter().collect();
-            if kind == "LocalSubjectAccessReview" {
-                causes.extend(check_local_review(spec, namespace.unwrap_or_default()));
-            }
+            let causes = validation::causes(kind, namespace.unwrap_or_default(), &review);
             if !causes.is_empty() {
-                return Err(Status::invalid(endpoint.resource_ref(), meta::text(&review, "name"), causes));
+                // kube-apiserver does not know the kind at this point.
+                let about = ResourceRef { kind: "", ..endpoint.resource_ref() };
+                return Err(Status::invalid(about, "", causes));
             }
-            access(state, endpoint, &subject(spec), spec)?
+            match kind {
+                "SelfSubjectAccessReview" => access(state, user, spec),
+                _ => access(state, &subject(spec), spec),
+            }
         }
     };
-    if let Some(namespace) = namespace {
-        meta::metadata_mut(&mut review).insert("namespace".into(), namespace.into());
-    }
     let metadata = meta::metadata_mut(&mut review);
     if metadata.get("creationTimestamp").is_some_and(Value::is_null) {
         metadata.remove("creationTimestamp");
@@ -50,45 +57,26 @@ pub(crate) fn answer(
 }
 
 /// Returns the status of an access review: whether a user may make the request in `spec`.
-fn access(state: &State, endpoint: &Endpoint, user: &User, spec: &Value) -> Result<Value, Status> {
-    let review = state.access.review(user, &attributes(endpoint, spec)?);
+fn access(state: &State, user: &User, spec: &Value) -> Value {
+    let review = state.access.review(user, &attributes(spec));
     let mut status = json!({"allowed": review.allowed});
     if !review.reason.is_empty() {
         status["reason"] = review.reason.into();
     }
-    Ok(status)
+    status
 }
 
-/// Returns the request that a review asks about.
-fn attributes<'a>(endpoint: &Endpoint, spec: &'a Value) -> Result<Attributes<'a>, Status> {
-    // kube-apiserver does not know the kind at this point.
-    let about = ResourceRef { kind: "", ..endpoint.resource_ref() };
-    let invalid = |cause: Cause| Status::invalid(about, "", vec![cause]);
-    let text = |part: &'a Value, name: &str| part[name].as_str().unwrap_or_default();
+/// Returns the request that a valid review asks about.
+fn attributes(spec: &Value) -> Attributes<'_> {
+    let text = |part: &'_ Value, name: &str| part[name].as_str().unwrap_or_default().to_owned();
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    match (resource.is_object(), path.is_object()) {
-        (true, true) => {
-            let detail = "cannot be specified in combination with resourceAttributes";
-            let [path, verb] = ["path", "verb"].map(|name| go::encoded_json(&text(path, name).into()));
-            let shown = format!(r#"{{"Path":{},"Verb":{}}}"#, path.trim_end(), verb.trim_end());
-            Err(invalid(field::invalid_shown("spec.nonResourceAttributes", &shown, detail)))
-        }
-        (false, false) => {
-            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            Err(invalid(field::invalid("spec.resourceAttributes", &Value::Null, detail)))
-        }
-        (false, true) => Ok(Attributes::non_resource(text(path, "verb"), text(path, "path"))),
-        (true, false) => {
-            let attributes = Attributes::resource(
-                text(resource, "verb"),
-                text(resource, "group"),
-                text(resource, "resource"),
-            );
-            let attributes =
-                attributes.subresource(text(resource, "subresource")).named(text(resource, "name"));
-            Ok(attributes.in_namespace(text(resource, "namespace")))
-        }
+    if !resource.is_object() {
+        return Attributes::non_resource(text(path, "verb"), text(path, "path"));
     }
+    Attributes::resource(text(resource, "verb"), text(resource, "group"), text(resource, "resource"))
+        .subresource(text(resource, "subresource"))
+        .named(text(resource, "name"))
+        .in_namespace(text(resource, "namespace"))
 }
 
 /// Returns the user that a SubjectAccessReview is about. No groups are added to those in the review.
@@ -105,28 +93,6 @@ fn subject(spec: &Value) -> User {
         groups: texts(&spec["groups"]),
         extra: extra.map(|(key, values)| (key.clone(), texts(values))).collect(),
     }
-}
-
-/// Requires a user or a group in a SubjectAccessReview.
-fn check_subject(spec: &Value) -> Option<Cause> {
-    let named = spec["user"].as_str().is_some_and(|user| !user.is_empty());
-    let grouped = spec["groups"].as_array().is_some_and(|groups| !groups.is_empty());
-    let detail = "at least one of user or group must be specified";
-    (!named && !grouped).then(|| field::invalid("spec.user", &Value::from(""), detail))
-}
-
-/// Rejects a LocalSubjectAccessReview about another namespace or a non-resource path.
-fn check_local_review(spec: &Value, namespace: &str) -> Option<Cause> {
-    let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    if path.is_object() {
-        let detail = "disallowed on this kind of request";
-        return Some(field::invalid("spec.nonResourceAttributes", path, detail));
-    }
-    let requested = resource["namespace"].as_str().unwrap_or_default();
-    (resource.is_object() && requested != namespace).then(|| {
-        let detail = "must match metadata.namespace";
-        field::invalid("spec.resourceAttributes.namespace", &Value::from(requested), detail)
-    })
 }
 
 /// Returns the status of a SelfSubjectRulesReview: what a user may do in a namespace.
