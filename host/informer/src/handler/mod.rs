@@ -158,9 +158,8 @@ impl Redelivery {
     /// The delay doubles from 5 minutes up to one hour.
     #[must_use]
     pub fn deletion_retry_delay(&self) -> Option<Duration> {
-        let factor = 1_u32.checked_shl(self.deletion_retries).unwrap_or(u32::MAX);
-        let wait = FIRST_DELETION_RETRY.checked_mul(factor).unwrap_or(MAX_DELETION_RETRY);
-        (!self.deletions.is_empty()).then(|| wait.min(MAX_DELETION_RETRY))
+        let delays = RateLimit::default().with_base(FIRST_DELETION_RETRY).with_max(MAX_DELETION_RETRY);
+        (!self.deletions.is_empty()).then(|| delays.per_key(self.deletion_retries))
     }
 
     /// Queues the parked deletions for delivery again.

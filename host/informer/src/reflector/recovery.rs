@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::list_watch::ServerProbe;
+use crate::work_queue::RateLimit;
 
 /// The delay before the first probe.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
@@ -40,7 +41,7 @@ struct Reachability {
 impl Reachability {
     /// Returns the delay before the next probe.
     fn delay(&self) -> Duration {
-        FIRST_DELAY.saturating_mul(1 << self.probes.min(8)).min(MAX_DELAY)
+        RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY).per_key(self.probes)
     }
 
     /// Records the result of a probe. Returns whether the server has recovered: it is ready now and was not before.
