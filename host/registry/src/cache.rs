@@ -67,6 +67,12 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), partial_files: AtomicU64::new(0), downloads: Mutex::default() })
     }
 
+    /// Checks that a file can be written.
+    pub(crate) fn check_writable(&self) -> Result<(), RegistryError> {
+        // Removed when it is dropped.
+        self.partial_blob().map(drop)
+    }
+
     /// The folder of the plugins that the host loads.
     #[must_use]
     pub fn plugins(&self) -> PathBuf {

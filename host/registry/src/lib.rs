@@ -41,7 +41,7 @@ pub use signature::{
     verify,
 };
 pub use source::{
-    AddedPlugins, OnViolation, PluginEntry, PluginSource, RegistrySettings, SourceObserver, SourceReport,
-    credentials,
+    AddedPlugins, OnViolation, PluginEntry, PluginSource, RegistrySettings, SourceEvents, SourceReport,
+    check_plugin_cache, credentials,
 };
 pub use tls::Tls;

@@ -37,6 +37,11 @@ impl AddedPlugins {
         self.replace(KnownEntries { entries, are_all: false });
     }
 
+    /// Returns the added plugins that are known.
+    pub(super) fn entries(&self) -> Vec<PluginEntry> {
+        self.0.borrow().entries.clone()
+    }
+
     fn replace(&self, known: KnownEntries) {
         self.0.send_if_modified(|current| {
             let is_different = *current != known;

@@ -22,11 +22,14 @@ pub(super) const DEFAULT_POLL: Duration = Duration::from_secs(60);
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PluginEntry {
     /// The plugin's name, as if its file were `NAME.wasm`.
+    #[schemars(regex(pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"))]
     pub name: String,
     /// The reference, with or without `oci://`.
+    #[schemars(regex(pattern = "^(oci://)?[^/@]+/[^@]+(@sha256:[0-9a-f]{64})?$"))]
     pub image: String,
-    /// How often a tag is looked at, such as `60s` or `5m`. A digest is not looked at again.
+    /// How often a tag is looked at, such as `60s` or `5m`, at least `10s`. A digest is not looked at again.
     #[serde(default)]
+    #[schemars(regex(pattern = "^(0*[1-9][0-9]+s|0*[1-9][0-9]*[mh])$"))]
     pub poll: Option<String>,
     /// The members of the plugin's sidecar (`sidecar.schema.json`). It is the operator's; an artifact has none.
     #[serde(default)]

@@ -5,13 +5,14 @@
 
 mod added;
 mod config;
+mod opening;
 mod plugin;
 mod used;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -30,6 +31,8 @@ pub use added::AddedPlugins;
 use added::RunningPlugins;
 pub(crate) use config::is_label;
 pub use config::{OnViolation, PluginEntry, RegistrySettings};
+pub use opening::check_plugin_cache;
+use opening::{OpenedSource, SourceSetup};
 use plugin::SourcedPlugin;
 use used::UsedContent;
 
@@ -40,8 +43,10 @@ const MAX_RECORDS: usize = 2 * config::MAX_PLUGINS;
 /// The wait before the task of a plugin is started again after a panic.
 const AFTER_PANIC: Duration = Duration::from_secs(60);
 
-/// Learns what becomes of the plugins.
-pub trait SourceObserver: Send + Sync {
+/// Receives what becomes of the plugins.
+pub trait SourceEvents: Send + Sync {
+    /// The cache can be used: the host loads the plugins from this folder. Called once, after the folder was filled from the cache.
+    fn opened(&self, folder: &Path);
     /// The plugin waits for this; `None` if it is up to date.
     fn set_problem(&self, plugin: &str, problem: Option<String>);
     /// The plugin waits for its first version, which is being pulled. By default, that is a problem like others.
@@ -67,6 +72,8 @@ pub trait SourceObserver: Send + Sync {
 /// What is known of a plugin after an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceReport {
+    /// The reference from which the plugin is pulled, as it was configured.
+    pub image: String,
     /// The digest of the manifest whose plugin is in the folder.
     pub staged: Option<Digest>,
     /// Why that plugin may be loaded.
@@ -77,9 +84,9 @@ pub struct SourceReport {
 
 /// The plugins of one host that come from registries.
 pub struct PluginSource {
-    shared: Arc<Shared>,
-    plugins: Vec<SourcedPlugin>,
-    configured: BTreeSet<String>,
+    setup: SourceSetup,
+    /// `None` while the cache cannot be used.
+    opened: Option<OpenedSource>,
     added: AddedPlugins,
 }
 
@@ -87,41 +94,27 @@ pub struct PluginSource {
 pub(crate) struct Shared {
     settings: RegistrySettings,
     cache: Cache,
-    observer: Arc<dyn SourceObserver>,
+    events: Arc<dyn SourceEvents>,
     used: Mutex<UsedContent>,
 }
 
 impl PluginSource {
-    /// Opens the cache, and fills the folder from it. Blocks; contacts no registry. `observer` receives the folder from which the host loads.
+    /// Opens the cache, and fills the folder from it. Blocks; contacts no registry. If the cache cannot be used, all plugins wait: each has the
+    /// problem, and [`run`](Self::run) tries again.
     ///
     /// # Errors
-    /// Errors if the cache cannot be used, or if two plugins have the same name.
-    #[expect(clippy::disallowed_methods, reason = "files have times of the system clock")]
+    /// Errors if two plugins have the same name.
     pub fn open(
         settings: RegistrySettings,
         plugins: Vec<PluginEntry>,
         default_cache: &Path,
-        observer: impl FnOnce(PathBuf) -> Arc<dyn SourceObserver>,
+        events: Arc<dyn SourceEvents>,
     ) -> Result<Self, RegistryError> {
         settings.check(&plugins)?;
-        let folder = settings.cache_dir.clone().unwrap_or_else(|| default_cache.to_owned());
-        let cache = Cache::open(&folder, SystemTime::now())?;
-        let observer = observer(cache.plugins());
-        // Before anything is pruned: which plugins will be added is not known yet.
-        let used = Mutex::new(UsedContent::recorded(&cache, settings.limits()));
-        let shared = Arc::new(Shared { settings, cache, observer, used });
-        let configured: BTreeSet<_> = plugins.iter().map(|plugin| plugin.name.clone()).collect();
-        let is_configured = |file: &str| {
-            let name = file.strip_suffix(".wasm").or_else(|| file.strip_suffix(".yaml"));
-            name.is_some_and(|name| configured.contains(name))
-        };
-        for file in shared.cache.plugin_files() {
-            if !is_configured(&file) {
-                shared.cache.remove_plugin_file(&file)?;
-            }
-        }
-        let plugins = plugins.into_iter().map(|entry| SourcedPlugin::restore(entry, None, &shared)).collect();
-        Ok(Self { shared, plugins, configured, added: AddedPlugins::default() })
+        let setup = SourceSetup::new(settings, plugins, default_cache, events);
+        let added = AddedPlugins::default();
+        let opened = setup.open().map_err(|error| setup.report(&error, &added, &mut BTreeSet::new())).ok();
+        Ok(Self { setup, opened, added })
     }
 
     /// Returns the handle that adds plugins to those of the configuration. Until all of them are known, the cache keeps every plugin that ran
@@ -133,14 +126,23 @@ impl PluginSource {
 
     /// Keeps the plugins up to date until shutdown. `random` returns numbers in 0..1.
     pub async fn run(self, shutdown: CancellationToken, random: fn() -> f64) {
+        let Self { setup, opened, added } = self;
+        let opened = match opened {
+            Some(opened) => opened,
+            None => tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                opened = setup.open_when_possible(&added) => opened,
+            },
+        };
         let mut tasks = JoinSet::new();
-        for plugin in self.plugins {
-            tasks.spawn(supervise(plugin, Arc::clone(&self.shared), random));
+        for plugin in opened.plugins {
+            tasks.spawn(supervise(plugin, Arc::clone(&opened.shared), random));
         }
-        let added = RunningPlugins::new(self.shared, self.configured, random);
+        let running = RunningPlugins::new(opened.shared, opened.configured, random);
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = added.follow(&self.added) => {}
+            () = running.follow(&added) => {}
         }
         tasks.shutdown().await;
     }
@@ -155,7 +157,7 @@ async fn supervise(plugin: SourcedPlugin, shared: Arc<Shared>, random: fn() -> f
         match task.join_next().await {
             Some(Err(error)) if error.is_panic() => {
                 let text = "the task that updates the plugin panicked; it is started again in a minute, please report this".to_owned();
-                shared.observer.set_problem(&name, Some(text));
+                shared.events.set_problem(&name, Some(text));
                 sleep(AFTER_PANIC).await;
             }
             _ => return,

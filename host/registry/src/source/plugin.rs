@@ -70,7 +70,7 @@ impl SourcedPlugin {
             Ok(None) => plugin.unstage_until_pulled(shared),
             Err(error) => plugin.unstage(shared, error.to_string()),
         }
-        shared.observer.reported(plugin.name(), &plugin.source_report(failure.as_ref()));
+        shared.events.reported(plugin.name(), &plugin.source_report(failure.as_ref()));
         plugin
     }
 
@@ -89,10 +89,10 @@ impl SourcedPlugin {
         shared.use_nothing(self.name());
         let removed = self.remove_files(shared).and_then(|()| shared.cache.remove_record(self.name()));
         match removed {
-            Ok(()) => shared.observer.removed(self.name()),
-            Err(error) => shared.observer.set_problem(self.name(), Some(error.to_string())),
+            Ok(()) => shared.events.removed(self.name()),
+            Err(error) => shared.events.set_problem(self.name(), Some(error.to_string())),
         }
-        shared.observer.files_changed();
+        shared.events.files_changed();
     }
 
     /// Runs work that changes files or reports, unless the plugin was retired.
@@ -103,6 +103,7 @@ impl SourcedPlugin {
 
     fn source_report(&self, failure: Option<&RegistryError>) -> SourceReport {
         SourceReport {
+            image: self.entry.image.clone(),
             staged: self.staged.map(|staged| staged.manifest),
             decision: self.decision.clone(),
             failure: failure.cloned(),
@@ -152,7 +153,7 @@ impl SourcedPlugin {
             Ok(reference) => reference,
             Err(error) => {
                 // Only another configuration can help, and nothing is in the folder.
-                self.while_active(|| shared.observer.pulled(self.name(), Err(error.problem())));
+                self.while_active(|| shared.events.pulled(self.name(), Err(error.problem())));
                 self.report(&shared, Some(&error));
                 return;
             }
@@ -170,7 +171,7 @@ impl SourcedPlugin {
             });
             self.report_judgements(&shared, judgements);
             let result = attempt.as_ref().copied().map_err(RegistryError::problem);
-            self.while_active(|| shared.observer.pulled(self.name(), result));
+            self.while_active(|| shared.events.pulled(self.name(), result));
             self.report(&shared, attempt.as_ref().err());
             let outcome = match attempt {
                 Ok(()) => Outcome::Current,
@@ -249,7 +250,7 @@ impl SourcedPlugin {
             store_signatures(&shared.cache, manifest, &signatures)?;
             this.stage(&shared, &plugin, &reference.to_string())?;
             shared.cache.put_record(this.name(), &reference.name(), manifest)?;
-            shared.observer.updated(this.name(), &update_text(&reference, manifest, &decided));
+            shared.events.updated(this.name(), &update_text(&reference, manifest, &decided));
             Ok(())
         };
         let this = self.clone();
@@ -308,7 +309,7 @@ impl SourcedPlugin {
     fn report_judgements(&self, shared: &Shared, judgements: Judgements) {
         self.while_active(|| {
             for result in judgements.into_values() {
-                shared.observer.verified(self.name(), result);
+                shared.events.verified(self.name(), result);
             }
         });
     }
@@ -322,7 +323,7 @@ impl SourcedPlugin {
             shared.cache.put_plugin_file(&sidecar, text.as_bytes())?;
         }
         plugin.stage(&shared.cache, self.name(), shared.limits().artifact, name)?;
-        shared.observer.files_changed();
+        shared.events.files_changed();
         Ok(())
     }
 
@@ -332,17 +333,17 @@ impl SourcedPlugin {
             Ok(()) => problem,
             Err(error) => format!("{problem}; {error}"),
         };
-        shared.observer.set_problem(self.name(), Some(problem));
-        shared.observer.files_changed();
+        shared.events.set_problem(self.name(), Some(problem));
+        shared.events.files_changed();
     }
 
     /// Removes the plugin from the folder, so that it does not run before its first version was pulled.
     fn unstage_until_pulled(&self, shared: &Shared) {
         match self.remove_files(shared) {
-            Ok(()) => shared.observer.pulling(self.name(), "it is being pulled"),
-            Err(error) => shared.observer.set_problem(self.name(), Some(error.to_string())),
+            Ok(()) => shared.events.pulling(self.name(), "it is being pulled"),
+            Err(error) => shared.events.set_problem(self.name(), Some(error.to_string())),
         }
-        shared.observer.files_changed();
+        shared.events.files_changed();
     }
 
     fn remove_files(&self, shared: &Shared) -> Result<(), RegistryError> {
@@ -352,12 +353,12 @@ impl SourcedPlugin {
 
     fn report(&self, shared: &Shared, error: Option<&RegistryError>) {
         let text = error.map(|error| match self.staged {
-            Some(staged) => format!("{error}; the version {} runs on", staged.manifest),
+            Some(staged) => format!("{error}; the host keeps the version {}", staged.manifest),
             None => error.to_string(),
         });
         self.while_active(|| {
-            shared.observer.set_problem(self.name(), text);
-            shared.observer.reported(self.name(), &self.source_report(error));
+            shared.events.set_problem(self.name(), text);
+            shared.events.reported(self.name(), &self.source_report(error));
         });
     }
 }

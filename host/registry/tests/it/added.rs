@@ -1,14 +1,14 @@
 //! Plugins that are added to those of the configuration while the source runs.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_registry::{
     Artifact, ClientOptions, Decision, Digest, Layout, PluginEntry, PluginSource, Problem, RegistryClient,
-    RegistrySettings, SourceObserver, SourceReport,
+    RegistrySettings, SourceEvents, SourceReport,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,9 @@ struct Reports {
     changed: Notify,
 }
 
-impl SourceObserver for Reports {
+impl SourceEvents for Reports {
+    fn opened(&self, _: &Path) {}
+
     fn set_problem(&self, plugin: &str, problem: Option<String>) {
         let mut problems = self.problems.lock();
         match problem {
@@ -88,12 +90,9 @@ async fn an_added_plugin_is_pulled_changed_and_removed_while_the_source_runs() {
     let image = |rest: &str| format!("oci://{}/team/{rest}", registry.host());
     let cache = tempfile::tempdir().expect("a folder");
     let settings = RegistrySettings { plain_http: vec![registry.host()], ..RegistrySettings::default() };
-    let (reports, mut folder) = (Arc::<Reports>::default(), PathBuf::new());
-    let observer = Arc::clone(&reports);
-    let source = PluginSource::open(settings, vec![entry("q", &image("p:1"))], cache.path(), |path| {
-        folder = path;
-        observer
-    });
+    let (reports, folder) = (Arc::<Reports>::default(), cache.path().join("plugins"));
+    let observer = Arc::<Reports>::clone(&reports);
+    let source = PluginSource::open(settings, vec![entry("q", &image("p:1"))], cache.path(), observer);
     let source = source.expect("a source");
     let (added, shutdown) = (source.added(), CancellationToken::new());
     let _stops_at_the_end = shutdown.clone().drop_guard();

@@ -71,7 +71,11 @@ async fn a_changed_policy_reports_or_stops_what_it_does_not_allow_until_it_does_
         signed.source.next_attempt().await;
         let problem = signed.source.problem("p").expect("a problem");
         assert!(problem.contains("another key") && problem.contains("`cosign sign`"), "{problem}");
-        assert_eq!(problem.contains("runs on"), on_violation == OnViolation::Report, "{problem}");
+        assert_eq!(
+            problem.contains("the host keeps the version"),
+            on_violation == OnViolation::Report,
+            "{problem}"
+        );
         assert_eq!(signed.is_staged(), on_violation == OnViolation::Report);
 
         signed.set_key(&signed.signer);
@@ -147,7 +151,7 @@ async fn a_policy_that_cannot_be_read_stops_nothing_and_loads_nothing() {
     push(&signed.registry, "p", "two").await;
     signed.source.next_attempt().await;
     let problem = signed.source.problem("p").expect("a problem");
-    assert!(problem.contains("policy.yaml") && problem.contains("runs on"), "{problem}");
+    assert!(problem.contains("policy.yaml") && problem.contains("the host keeps the version"), "{problem}");
     assert!(signed.is_staged());
     assert_eq!(signed.judgements(), []);
 }

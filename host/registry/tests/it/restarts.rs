@@ -49,7 +49,7 @@ async fn a_restart_prunes_nothing_that_a_plugin_uses() {
         }
         restarted.added.set(entries[configured..].to_vec());
         for entry in &entries[configured..] {
-            restarted.wait_for_problem(&entry.name, "runs on").await;
+            restarted.wait_for_problem(&entry.name, "the host keeps the version").await;
             assert!(restarted.file(&format!("{}.wasm", entry.name)).is_some(), "{}", entry.name);
         }
         registry.set_faults(Faults::default());

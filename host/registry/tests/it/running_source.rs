@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use pilothouse_registry::{
     AddedPlugins, Artifact, ClientOptions, Digest, Layout, PluginEntry, PluginSource, Problem,
-    RegistryClient, RegistrySettings, SourceObserver,
+    RegistryClient, RegistrySettings, SourceEvents,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -30,10 +30,16 @@ pub(crate) struct Reports {
     /// The results of attempts and of judgements, by plugin.
     pub(crate) pulls: Mutex<Vec<(String, Result<(), Problem>)>>,
     pub(crate) verifications: Mutex<Vec<(String, Result<(), Problem>)>>,
+    /// Whether the cache could be opened.
+    pub(crate) is_opened: Mutex<bool>,
     changed: Notify,
 }
 
-impl SourceObserver for Reports {
+impl SourceEvents for Reports {
+    fn opened(&self, _: &Path) {
+        *self.is_opened.lock() = true;
+    }
+
     fn set_problem(&self, plugin: &str, problem: Option<String>) {
         self.problems.lock().insert(plugin.to_owned(), problem);
         self.changed.notify_one();
@@ -76,16 +82,12 @@ impl Drop for RunningSource {
 impl RunningSource {
     pub(crate) fn start(settings: &RegistrySettings, plugins: &[PluginEntry], cache: &Path) -> Self {
         let reports = Arc::<Reports>::default();
-        let observer = Arc::clone(&reports);
-        let mut folder = None;
-        let source = PluginSource::open(settings.clone(), plugins.to_vec(), cache, |path| {
-            folder = Some(path);
-            observer
-        });
+        let observer = Arc::<Reports>::clone(&reports);
+        let source = PluginSource::open(settings.clone(), plugins.to_vec(), cache, observer);
         let source = source.expect("a source");
         let (added, shutdown) = (source.added(), CancellationToken::new());
         tokio::spawn(source.run(shutdown.clone(), || 0.5));
-        Self { reports, added, folder: folder.expect("opened"), shutdown }
+        Self { reports, added, folder: cache.join("plugins"), shutdown }
     }
 
     /// Waits until the report about a plugin is as wanted.

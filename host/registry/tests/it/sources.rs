@@ -42,6 +42,31 @@ async fn a_bad_entry_affects_its_own_plugin_only() {
 }
 
 #[tokio::test]
+async fn plugins_wait_for_a_cache_that_cannot_be_used_and_run_once_it_can() {
+    let registry = FakeRegistry::start(Faults::default()).await;
+    let (wasm, _) = push(&registry, "p", "one").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = folder.path().join("volume/oci");
+    // A file in the place of the volume.
+    std::fs::write(folder.path().join("volume"), "").expect("written");
+    let entries = [entry("p", &image(&registry, "p"))];
+    let running = RunningSource::start(&settings(&registry), &entries, &cache);
+    running.wait_for_problem("p", "cannot be used").await;
+    running.added.set(vec![entry("q", &image(&registry, "p"))]);
+    running.next_attempt().await;
+    running.wait_for_problem("q", "cannot be used").await;
+    assert_eq!(running.reports.pulls.lock()[0], ("p".to_owned(), Err(Problem::Cache)));
+    assert!(!*running.reports.is_opened.lock());
+
+    std::fs::remove_file(folder.path().join("volume")).expect("removed");
+    running.next_attempt().await;
+    running.wait_until_current("p").await;
+    running.wait_until_current("q").await;
+    assert_eq!((running.file("p.wasm"), running.file("q.wasm")), (Some(wasm.clone()), Some(wasm)));
+    assert!(*running.reports.is_opened.lock());
+}
+
+#[tokio::test]
 async fn a_restart_without_the_registry_works_from_the_cache() {
     let registry = FakeRegistry::start(Faults::default()).await;
     let (wasm, _) = push(&registry, "p", "one").await;
@@ -53,7 +78,7 @@ async fn a_restart_without_the_registry_works_from_the_cache() {
 
     let second = RunningSource::start(&settings, &entries, cache.path());
     assert_eq!(second.file("p.wasm"), Some(wasm.clone()), "before anything was asked");
-    second.wait_for_problem("p", "runs on").await;
+    second.wait_for_problem("p", "the host keeps the version").await;
     assert_eq!(second.file("p.wasm"), Some(wasm));
     drop(second);
 
