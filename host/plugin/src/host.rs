@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use pilothouse_model::{LabelSelector, Object, ObjectKey};
 
 use crate::{
-    ApiError, Call, CallObserver, HostMemory, HostMemoryCharge, HttpBody, HttpError, HttpTimeouts, Misuse,
+    ApiError, Call, CallRecorder, HostMemory, HostMemoryCharge, HttpBody, HttpError, HttpTimeouts, Misuse,
 };
 
 /// Everything that guests of one plugin version can see and do. The controller crate implements it, and tests have fakes.
@@ -24,8 +24,8 @@ pub trait Host: Send + Sync + 'static {
     /// the `config` import, and does not change during the life of this value.
     fn config(&self) -> &str;
 
-    /// Returns the observer of the guests' calls; `None`, the default, for none. Called once for each new instance.
-    fn call_observer(&self) -> Option<Arc<dyn CallObserver>> {
+    /// Returns the recorder of the guests' calls; `None`, the default, for none. Called once for each new instance.
+    fn call_recorder(&self) -> Option<Arc<dyn CallRecorder>> {
         None
     }
 
@@ -214,23 +214,23 @@ pub struct CachePage {
     pub more: bool,
 }
 
-/// The place where a search of an index continues. Only the [`Host`] that returned it knows what it means.
+/// Where a search of an index continues. Only the [`Host`] that returned it knows what it means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexCursor {
-    /// Which of several places is searched.
-    pub part: usize,
+    /// Which of several caches is searched.
+    pub reader: usize,
     /// The last value that was looked at.
     pub value: Option<String>,
     /// The last object that was looked at.
     pub key: Option<ObjectKey>,
 }
 
-/// A part of what an index contains. A host looks at a bounded number of objects for each.
+/// A page of what an index contains. A host looks at a bounded number of objects for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexPage<T> {
     /// What was found, possibly nothing.
     pub found: Vec<T>,
-    /// Where the search continues; `None` after the last part.
+    /// Where the search continues; `None` after the last page.
     pub next: Option<IndexCursor>,
 }
 

@@ -17,7 +17,7 @@ use crate::bindings::pilothouse::controller::types;
 use crate::compiled_plugin::{CompiledPlugin, LinkedCode};
 use crate::engine::Shared;
 use crate::fault::classify_error;
-use crate::observed_host::InstanceObserver;
+use crate::observed_host::InstanceRecorder;
 use crate::sandbox::{CpuMeter, GuestState, StopReason};
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, GuestCall, GuestResult, Host, InstanceLimits,
@@ -35,7 +35,7 @@ const MAX_INDEX_VALUE: usize = 4 << 10;
 
 /// An instance of a plugin.
 ///
-/// # Cancel safety
+/// # Cancellation safety
 /// Dropping the future of a call leaves the instance unusable, as a fault does: guests cannot be unwound. See [`Instance::is_usable`].
 pub struct Instance {
     store: Store<GuestState>,
@@ -44,7 +44,7 @@ pub struct Instance {
     state: State,
     /// The argument of the last `reconcile`. The next call writes over it, so that it allocates nothing.
     argument: Option<types::Request>,
-    observer: InstanceObserver,
+    recorder: InstanceRecorder,
     /// Keeps the code mapped.
     _linked: Arc<LinkedCode>,
     /// Keeps the ticker alive.
@@ -76,9 +76,9 @@ impl Instance {
         host: Arc<dyn Host>,
         limits: &InstanceLimits,
     ) -> Result<Self, Fault> {
-        let observer = InstanceObserver::of(&*host);
-        let observed = observer.begin(|| GuestCall::Instantiate);
-        let created = Self::create(code, observer.wrap(host), limits, observer).await;
+        let recorder = InstanceRecorder::of(&*host);
+        let observed = recorder.begin(|| GuestCall::Instantiate);
+        let created = Self::create(code, recorder.wrap(host), limits, recorder).await;
         observed.end(|| GuestResult::Instantiate(created.as_ref().map(|_| ()).map_err(Fault::clone)));
         created
     }
@@ -87,7 +87,7 @@ impl Instance {
         code: &CompiledPlugin,
         host: Arc<dyn Host>,
         limits: &InstanceLimits,
-        observer: InstanceObserver,
+        recorder: InstanceRecorder,
     ) -> Result<Self, Fault> {
         let shared = &code.inner.engine.shared;
         let cpu = CpuMeter::new(shared.options.tick, Arc::clone(&shared.ticks));
@@ -114,7 +114,7 @@ impl Instance {
             limits: limits.clone(),
             state: State::Ready,
             argument: None,
-            observer,
+            recorder,
             _linked: linked,
             code: code.clone(),
         })
@@ -142,7 +142,7 @@ impl Instance {
     pub(crate) async fn describe(&mut self, config: &str) -> Result<String, DescribeError> {
         let limit = TimeLimit { name: "describeTimeout", allowed: self.limits.describe_timeout };
         let guest = self.guest.plugin.clone();
-        let observed = self.observer.begin(|| GuestCall::Describe { config: config.to_owned() });
+        let observed = self.recorder.begin(|| GuestCall::Describe { config: config.to_owned() });
         let result =
             self.call(Call::Describe, limit, async |store| guest.call_describe(store, config).await).await;
         let result: Result<String, DescribeError> = match result {
@@ -162,7 +162,7 @@ impl Instance {
         let request = request.into();
         let mut argument = self.argument.take().unwrap_or_else(empty_request);
         write_request(&mut argument, &request);
-        let observed = self.observer.begin(|| GuestCall::Reconcile(Arc::clone(&request)));
+        let observed = self.recorder.begin(|| GuestCall::Reconcile(Arc::clone(&request)));
         let result = self
             .call(Call::Reconcile(request), limit, async |store| guest.call_reconcile(store, &argument).await)
             .await;
@@ -193,7 +193,7 @@ impl Instance {
         let limit = TimeLimit { name: "observeTimeout", allowed: self.limits.observe_timeout };
         let notifications: Vec<_> = batch.iter().map(wit_notification).collect();
         let watch = batch.first().map(|first| Arc::clone(&first.watch)).unwrap_or_default();
-        let observed = self.observer.begin(|| GuestCall::Observe(batch.clone()));
+        let observed = self.recorder.begin(|| GuestCall::Observe(batch.clone()));
         let result = self
             .call(Call::Observe(watch), limit, async |store| {
                 let handle = store.data_mut().handles.open_batch(batch)?;
@@ -218,7 +218,7 @@ impl Instance {
         let Some(guest) = self.guest.index.clone() else { return Err(self.not_exported("index")) };
         let limit = TimeLimit { name: "indexTimeout", allowed: self.limits.index_timeout };
         let observed = self
-            .observer
+            .recorder
             .begin(|| GuestCall::IndexValues { index: index.to_owned(), object: object.clone() });
         let values = self
             .call(Call::IndexValues(index.into()), limit, async |store| {

@@ -60,7 +60,7 @@ pub use limits::{InstanceLimits, MAX_MILLISECONDS};
 pub use load::{LoadError, most_similar};
 pub use misuse::Misuse;
 pub use observed_host::{
-    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostAnswer, HostCall, HostRequest,
+    CallRecorder, GuestCall, GuestCallRecorder, GuestResult, HostAnswer, HostCall, HostRequest,
 };
 pub use pool::{InstancePool, PoolStats, PooledInstance};
 pub use stub_host::StubHost;

@@ -10,7 +10,7 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::{
-    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemoryCharge, IndexCursor,
+    ApiError, CacheFilter, CachePage, Call, CallRecorder, DeleteOptions, Host, HostMemoryCharge, IndexCursor,
     IndexPage, ListOptions, LivePage, LogLine, MetricSample, Misuse, ObjectType, Patch, PluginEvent,
 };
 
@@ -22,7 +22,7 @@ pub struct StubHost {
     config: String,
     object: Option<Object>,
     repeatable: bool,
-    observer: Option<Arc<dyn CallObserver>>,
+    recorder: Option<Arc<dyn CallRecorder>>,
     lines: Mutex<Vec<String>>,
     started: Instant,
 }
@@ -38,7 +38,7 @@ impl StubHost {
             config: config.into(),
             object: None,
             repeatable: false,
-            observer: None,
+            recorder: None,
             lines: Mutex::default(),
             started: Instant::now(),
         }
@@ -56,10 +56,10 @@ impl StubHost {
         Self { repeatable: true, ..self }
     }
 
-    /// Reports all calls of guests to this observer.
+    /// Reports all calls of guests to this recorder.
     #[must_use]
-    pub fn observed_by(self, observer: Arc<dyn CallObserver>) -> Self {
-        Self { observer: Some(observer), ..self }
+    pub fn recorded_by(self, recorder: Arc<dyn CallRecorder>) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// Returns the lines that the plugin logged so far.
@@ -84,8 +84,8 @@ impl Host for StubHost {
         &self.config
     }
 
-    fn call_observer(&self) -> Option<Arc<dyn CallObserver>> {
-        self.observer.clone()
+    fn call_recorder(&self) -> Option<Arc<dyn CallRecorder>> {
+        self.recorder.clone()
     }
 
     fn cache_get(&self, call: &Call, _: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {

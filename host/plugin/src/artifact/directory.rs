@@ -57,7 +57,8 @@ impl ArtifactDirectory {
     /// Opens the directory, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If another user owns the directory or may write to it, or to a directory above it: its files are run as code.
+    /// If another user owns the directory or may write to it, or to a directory above it: its files are run as code. Also if the system does not
+    /// run code from there.
     pub(crate) fn open(path: &Path, max_bytes: u64) -> Result<Self, String> {
         let text = |error: io::Error| error.to_string();
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(text)?;
@@ -74,6 +75,9 @@ impl ArtifactDirectory {
         }
         if metadata.mode() & 0o022 != 0 {
             return Err("others may write to it (chmod 700 it)".to_owned());
+        }
+        if is_noexec(&directory) {
+            return Err("it is on a file system that is mounted with noexec (mount it without)".to_owned());
         }
         let (in_use, kept_bytes, written, has_warned) = Default::default();
         Ok(Self { path, descriptor: directory.into(), max_bytes, in_use, kept_bytes, written, has_warned })
@@ -206,8 +210,8 @@ impl ArtifactDirectory {
     }
 }
 
-/// Checks that the host can use a directory for compiled plugins: it is the host's own, and can be written to. Creates it if it does not
-/// exist.
+/// Checks that the host can use a directory for compiled plugins: it is the host's own, can be written to, and the system runs code from there.
+/// Creates it if it does not exist.
 ///
 /// # Errors
 /// Returns why the host would not use it.
@@ -217,6 +221,19 @@ pub fn check_cache_directory(path: &Path) -> Result<(), String> {
     File::create(&probe)
         .and_then(|_| fs::remove_file(&probe))
         .map_err(|error| format!("cannot write to it: {error}"))
+}
+
+/// Whether the system refuses to run code from the files in a directory.
+#[cfg(target_os = "linux")]
+fn is_noexec(directory: &File) -> bool {
+    let found = rustix::fs::fstatvfs(directory);
+    found.is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+}
+
+/// Returns `false`: only Linux tells.
+#[cfg(not(target_os = "linux"))]
+fn is_noexec(_: &File) -> bool {
+    false
 }
 
 /// Errors if another user could replace a directory in this one. With the sticky bit, as in `/tmp`, only the owner of an entry can.

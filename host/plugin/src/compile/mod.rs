@@ -283,7 +283,7 @@ impl Engine {
     /// Takes from milliseconds to seconds of CPU time, on threads for blocking work or in a process of its own. Runs no code of the
     /// plugin.
     ///
-    /// # Cancel safety
+    /// # Cancellation safety
     /// Dropping the future ends a compiler process. Work on threads runs to its end, and its result is dropped.
     ///
     /// # Panics

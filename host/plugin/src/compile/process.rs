@@ -41,7 +41,7 @@ const STDERR_TAIL_SIZE: usize = 8 << 10;
 impl CompilerProcess {
     /// Compiles a plugin to an anonymous file.
     ///
-    /// # Cancel safety
+    /// # Cancellation safety
     /// Dropping the future ends the process.
     pub(super) async fn compile(&self, bytes: Vec<u8>) -> Result<File, LoadError> {
         let file = artifact::anonymous().map_err(|error| LoadError::artifact_file(&error))?;

@@ -1,6 +1,6 @@
 //! The functions of WASI that return random bytes.
 //!
-//! Those of `wasmtime_wasi` draw each byte by a call of its own, of which an observer receives every one: a language runtime that asks for 2,500
+//! Those of `wasmtime_wasi` draw each byte by a call of its own, of which a recorder receives every one: a language runtime that asks for 2,500
 //! bytes at its start makes 2,500 calls of the host.
 
 use wasmtime::component::Linker;

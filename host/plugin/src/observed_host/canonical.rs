@@ -39,7 +39,7 @@ pub(super) fn index_part<T>(part: &IndexPage<T>, found: impl Fn(&T) -> Value) ->
 
 pub(super) fn cursor(cursor: &IndexCursor) -> Value {
     json!({
-        "part": cursor.part,
+        "part": cursor.reader,
         "value": cursor.value,
         "key": cursor.key.as_ref().map(ObjectKey::as_str),
     })
@@ -49,7 +49,7 @@ pub(super) fn cursor(cursor: &IndexCursor) -> Value {
 pub(super) fn parse_cursor(value: &Value) -> Result<IndexCursor, String> {
     let part = value.get("part").and_then(Value::as_u64).and_then(|part| usize::try_from(part).ok());
     Ok(IndexCursor {
-        part: part.ok_or("a cursor without `part`")?,
+        reader: part.ok_or("a cursor without `part`")?,
         value: value.get("value").and_then(Value::as_str).map(str::to_owned),
         key: value.get("key").and_then(Value::as_str).map(parse_key),
     })

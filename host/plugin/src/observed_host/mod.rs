@@ -1,6 +1,6 @@
 //! Observes guests: what they are called with, what they ask the host, what it answers, and what they return.
 //!
-//! A [`Host`] that returns an observer from [`Host::call_observer`] has all calls of its instances observed. Without one, nothing is copied
+//! A [`Host`] that returns a recorder from [`Host::call_recorder`] has all calls of its instances observed. Without one, nothing is copied
 //! and no host is wrapped.
 
 mod canonical;
@@ -23,16 +23,16 @@ use crate::{
     ObjectType, Patch, PluginEvent,
 };
 
-/// Observes the guests of one version. One value serves all instances, from several threads at once.
-pub trait CallObserver: Send + Sync + 'static {
-    /// Called at the beginning of each call of a guest. `None` if that call need not be observed.
-    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>>;
+/// Records the calls of the guests of one version. One value serves all instances, from several threads at once.
+pub trait CallRecorder: Send + Sync + 'static {
+    /// Called at the beginning of each call of a guest. `None` if that call need not be recorded.
+    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallRecorder>>;
 }
 
-/// Observes one call of a guest. It is dropped without [`end`](Self::end) if the call is abandoned.
+/// Records one call of a guest. It is dropped without [`end`](Self::end) if the call is abandoned.
 ///
 /// The functions run on the guest's thread, so they must neither wait nor compute for long.
-pub trait GuestCallObserver: Send {
+pub trait GuestCallRecorder: Send {
     /// Called after each call of a host function, in the order in which the functions returned. HTTP requests of a guest overlap with its
     /// other calls, so their place in that order means nothing.
     fn host_call(&mut self, call: HostCall);
@@ -41,11 +41,11 @@ pub trait GuestCallObserver: Send {
     fn end(self: Box<Self>, result: GuestResult);
 }
 
-/// The observer of one instance; empty if the instance is not observed.
-pub(crate) struct InstanceObserver(Option<Arc<ObservedInstance>>);
+/// The recorder of one instance; empty if the instance is not observed.
+pub(crate) struct InstanceRecorder(Option<Arc<ObservedInstance>>);
 
 struct ObservedInstance {
-    observer: Arc<dyn CallObserver>,
+    recorder: Arc<dyn CallRecorder>,
     running: Mutex<RunningCall>,
 }
 
@@ -55,15 +55,15 @@ struct RunningCall {
     /// The number of calls that have begun. An HTTP request may end after the call that it belongs to, when the next one runs already.
     number: u64,
     /// `None` if the call is not observed.
-    observer: Option<Box<dyn GuestCallObserver>>,
+    recorder: Option<Box<dyn GuestCallRecorder>>,
 }
 
-impl InstanceObserver {
-    /// Creates the observer of a new instance of this host.
+impl InstanceRecorder {
+    /// Creates the recorder of a new instance of this host.
     pub(crate) fn of(host: &dyn Host) -> Self {
         Self(
-            host.call_observer()
-                .map(|observer| Arc::new(ObservedInstance { observer, running: Mutex::default() })),
+            host.call_recorder()
+                .map(|recorder| Arc::new(ObservedInstance { recorder, running: Mutex::default() })),
         )
     }
 
@@ -78,9 +78,9 @@ impl InstanceObserver {
     /// Begins a call of the guest.
     pub(crate) fn begin(&self, call: impl FnOnce() -> GuestCall) -> ObservedGuestCall {
         let Some(instance) = &self.0 else { return ObservedGuestCall(None) };
-        let observer = instance.observer.begin(call());
+        let recorder = instance.recorder.begin(call());
         let mut running = instance.running.lock();
-        *running = RunningCall { number: running.number + 1, observer };
+        *running = RunningCall { number: running.number + 1, recorder };
         drop(running);
         ObservedGuestCall(Some(Arc::clone(instance)))
     }
@@ -92,7 +92,7 @@ pub(crate) struct ObservedGuestCall(Option<Arc<ObservedInstance>>);
 impl ObservedGuestCall {
     /// Ends the call.
     pub(crate) fn end(self, result: impl FnOnce() -> GuestResult) {
-        let running = self.0.as_ref().and_then(|instance| instance.running.lock().observer.take());
+        let running = self.0.as_ref().and_then(|instance| instance.running.lock().recorder.take());
         if let Some(running) = running {
             running.end(result());
         }
@@ -103,7 +103,7 @@ impl Drop for ObservedGuestCall {
     fn drop(&mut self) {
         if let Some(instance) = &self.0 {
             // Dropped after the lock was released.
-            let running = instance.running.lock().observer.take();
+            let running = instance.running.lock().recorder.take();
             drop(running);
         }
     }
@@ -112,15 +112,15 @@ impl Drop for ObservedGuestCall {
 impl ObservedInstance {
     /// Reports a call that has returned.
     fn report(&self, call: impl FnOnce() -> HostCall) {
-        if let Some(observer) = &mut self.running.lock().observer {
-            observer.host_call(call());
+        if let Some(recorder) = &mut self.running.lock().recorder {
+            recorder.host_call(call());
         }
     }
 
     /// Begins a call that waits for its answer.
     fn begin(&self, request: impl FnOnce() -> HostRequest) -> WaitingCall<'_> {
         let running = self.running.lock();
-        let (number, is_observed) = (running.number, running.observer.is_some());
+        let (number, is_observed) = (running.number, running.recorder.is_some());
         drop(running);
         WaitingCall { instance: self, number, request: is_observed.then(request) }
     }
@@ -145,8 +145,8 @@ impl WaitingCall<'_> {
         let Some(request) = self.request.take() else { return };
         let mut running = self.instance.running.lock();
         let is_same = running.number == self.number;
-        if let Some(observer) = running.observer.as_mut().filter(|_| is_same) {
-            observer.host_call(HostCall { request, answer: answer() });
+        if let Some(recorder) = running.recorder.as_mut().filter(|_| is_same) {
+            recorder.host_call(HostCall { request, answer: answer() });
         }
     }
 }

@@ -5,14 +5,14 @@ use crate::{Fault, StubHost};
 #[derive(Clone, Default)]
 struct Calls(Arc<Mutex<Vec<Vec<&'static str>>>>);
 
-impl CallObserver for Calls {
-    fn begin(&self, _: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
+impl CallRecorder for Calls {
+    fn begin(&self, _: GuestCall) -> Option<Box<dyn GuestCallRecorder>> {
         self.0.lock().push(Vec::new());
         Some(Box::new(self.clone()))
     }
 }
 
-impl GuestCallObserver for Calls {
+impl GuestCallRecorder for Calls {
     fn host_call(&mut self, call: HostCall) {
         self.0.lock().last_mut().expect("a call of the guest").push(call.request.function());
     }
@@ -27,16 +27,16 @@ fn http() -> HostRequest {
 #[test]
 fn a_request_that_outlives_its_call_is_not_reported_for_the_next_one() {
     let calls = Calls::default();
-    let observer = InstanceObserver::of(&StubHost::new("{}").observed_by(Arc::new(calls.clone())));
-    let instance = observer.0.as_ref().expect("an observed instance");
+    let recorder = InstanceRecorder::of(&StubHost::new("{}").recorded_by(Arc::new(calls.clone())));
+    let instance = recorder.0.as_ref().expect("an observed instance");
     let done = || GuestResult::Instantiate(Ok::<(), Fault>(()));
 
-    let first = observer.begin(|| GuestCall::Instantiate);
+    let first = recorder.begin(|| GuestCall::Instantiate);
     let (answered, [late, dropped]) = (instance.begin(http), [(); 2].map(|()| instance.begin(http)));
     answered.end(|| HostAnswer::HttpStatus(200));
     first.end(done);
 
-    let second = observer.begin(|| GuestCall::Instantiate);
+    let second = recorder.begin(|| GuestCall::Instantiate);
     late.end(|| HostAnswer::HttpStatus(200));
     drop(dropped);
     instance.begin(|| HostRequest::WallClock).end(|| HostAnswer::Nothing);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pilothouse_model::Object;
 use pilothouse_plugin::{
-    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostCall, InstanceLimits, Outcome, Request,
+    CallRecorder, GuestCall, GuestCallRecorder, GuestResult, HostCall, InstanceLimits, Outcome, Request,
     StubHost,
 };
 
@@ -21,15 +21,15 @@ impl Lines {
     }
 }
 
-impl CallObserver for Lines {
-    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
+impl CallRecorder for Lines {
+    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallRecorder>> {
         let is_describe = matches!(call, GuestCall::Describe { .. });
         self.0.lock().push(format!("begin {}", call.name()));
-        (!is_describe).then(|| Box::new(self.clone()) as Box<dyn GuestCallObserver>)
+        (!is_describe).then(|| Box::new(self.clone()) as Box<dyn GuestCallRecorder>)
     }
 }
 
-impl GuestCallObserver for Lines {
+impl GuestCallRecorder for Lines {
     fn host_call(&mut self, call: HostCall) {
         let (request, answer) = (&call.request, call.answer.to_json());
         self.0.lock().push(format!("{} {} = {answer}", request.function(), request.arguments()));
@@ -43,7 +43,7 @@ impl GuestCallObserver for Lines {
 fn host(lines: &Lines) -> StubHost {
     let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}"#;
     let map = Object::from_json(map).expect("an object");
-    StubHost::new("{}").repeatable().with_object(map).observed_by(Arc::new(lines.clone()))
+    StubHost::new("{}").repeatable().with_object(map).recorded_by(Arc::new(lines.clone()))
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! How much memory a call takes while an observer keeps it.
+//! How much memory a call takes while a recorder keeps it.
 
 use pilothouse_model::{Object, ObjectKey};
 
@@ -7,7 +7,7 @@ use crate::{IndexCursor, PatchType};
 
 impl HostCall {
     /// Returns the approximate size of the call in memory in bytes, with all texts and objects in it. Guests choose most of the texts, so an
-    /// observer that keeps calls has to bound their sum.
+    /// recorder that keeps calls has to bound their sum.
     #[must_use]
     pub fn memory_size(&self) -> usize {
         size_of::<Self>() + of_request(&self.request) + of_answer(&self.answer)

@@ -24,7 +24,7 @@ fn errors() -> Vec<ApiError> {
 
 #[test]
 fn answers_survive_a_round_trip() {
-    let cursor = IndexCursor { part: 1, value: Some("v".to_owned()), key: Some(ObjectKey::new("n", "b")) };
+    let cursor = IndexCursor { reader: 1, value: Some("v".to_owned()), key: Some(ObjectKey::new("n", "b")) };
     let answers = [
         HostAnswer::Nothing,
         HostAnswer::Abandoned,
