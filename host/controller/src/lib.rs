@@ -29,12 +29,13 @@ pub mod recording;
 mod rollout;
 mod runtime;
 mod shadow;
+mod timestamp;
 mod trace;
 
 pub use access::{AccountError, ServiceAccount};
 pub use check::{
-    CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch, RequiredPermission, Verdict, check,
-    review_permissions,
+    Availability, CheckError, CheckReport, CheckServers, CheckedLimits, CheckedRule, CheckedWatch,
+    RequiredPermission, check, review_permissions, sidecar_warnings,
 };
 pub use client::clients::Clients;
 pub use client::{FIELD_MANAGER as CRD_FIELD_MANAGER, RequestOrigin, ResourceLists};
@@ -46,12 +47,12 @@ pub use explain::{
     PluginSituation, PredicatePart, PredicateSituation, PredicateValue, PrerequisiteKind, QueueSituation,
     ServerObject, Situation, TriggerSituation, VersionSituation, WatchSituation,
 };
-pub use guest_host::{ObservedVersion, PluginObserver};
+pub use guest_host::{CallRecorderFactory, ObservedVersion};
 pub use host::{
     HostOptions, InMemoryPlugin, LoadProgress, PluginHost, ProvidedFailure, ProvidedPlugins, ProvidedReport,
     Verification,
 };
-pub use lifecycle::{HostMemoryStatus, LastError, PluginState, PluginStatus, StateChange};
+pub use lifecycle::{HostMemoryStatus, LastError, PluginOrigin, PluginState, PluginStatus, StateChange};
 pub use logs::{HOST_SOURCE, LogChunk, PluginLogLine, PluginLogs, printable, printable_quoted};
 pub use metrics::Metrics;
 pub use metrics::guest::GuestMetrics;

@@ -23,14 +23,21 @@ pub(crate) use review::{ResourceAttributes, is_allowed};
 pub(crate) use review_schedule::RETRY_INTERVAL;
 pub(crate) use reviewer::{RequiredRead, Reviewer, only_name};
 
+use crate::config::sidecar_location::SidecarLocation;
 use crate::name::PluginName;
 
 /// The command that grants a plugin its missing permissions.
-pub(crate) fn rbac_command(plugin: &PluginName) -> String {
-    format!("`pilothouse rbac {plugin}.wasm | kubectl apply -f -`")
+pub(crate) fn rbac_command(plugin: &PluginName, place: SidecarLocation) -> String {
+    match place {
+        SidecarLocation::File => format!("`pilothouse rbac {plugin}.wasm | kubectl apply -f -`"),
+        SidecarLocation::Source => format!(
+            "`pilothouse rbac --config FILE | kubectl apply -f -` and the host's configuration file, or \
+             `pilothouse rbac {plugin}.yaml | kubectl apply -f -` and the manifest of its Plugin object"
+        ),
+    }
 }
 
 /// What an operator does about a missing permission.
-pub(crate) fn remedy(plugin: &PluginName) -> String {
-    format!("grant it: {}", rbac_command(plugin))
+pub(crate) fn remedy(plugin: &PluginName, place: SidecarLocation) -> String {
+    format!("grant it: {}", rbac_command(plugin, place))
 }

@@ -13,6 +13,7 @@ use super::access_state::{Access, Suspension};
 use super::rbac_command;
 use super::review_schedule::{RETRY_INTERVAL, ReviewSchedule};
 use super::reviewer::{ReviewOutcome, Reviewer};
+use crate::config::sidecar_location::SidecarLocation;
 use crate::environment::Randomness;
 use crate::lifecycle::WaitingFor;
 use crate::logs::PluginLog;
@@ -24,6 +25,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Keeps the access of one version up to date, in a task of its own.
 pub(crate) struct AccessMonitor {
     pub(crate) plugin: PluginName,
+    /// Where the operator writes the plugin's sidecar, for the remedy.
+    pub(crate) place: SidecarLocation,
     pub(crate) log: PluginLog,
     pub(crate) access: Arc<Access>,
     /// The host's watches for the plugin. Weak references, because the version owns the subscriptions.
@@ -80,7 +83,7 @@ impl AccessMonitor {
             if error.kind != FailureKind::Forbidden {
                 return None;
             }
-            let reason = forbidden(watch, &error, &self.plugin);
+            let reason = forbidden(watch, &error, &self.plugin, self.place);
             Some(Suspension { watch: Some(Arc::clone(watch)), reason })
         })
     }
@@ -102,6 +105,11 @@ impl AccessMonitor {
 }
 
 /// The reason for a watch that the API server forbids the host.
-pub(crate) fn forbidden(watch: &str, error: &Failure, plugin: &PluginName) -> WaitingFor {
-    WaitingFor::HostPermission(format!("watch {watch:?}: {error}, with {}", rbac_command(plugin)))
+pub(crate) fn forbidden(
+    watch: &str,
+    error: &Failure,
+    plugin: &PluginName,
+    place: SidecarLocation,
+) -> WaitingFor {
+    WaitingFor::HostPermission(format!("watch {watch:?}: {error}, with {}", rbac_command(plugin, place)))
 }

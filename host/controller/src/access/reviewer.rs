@@ -7,6 +7,7 @@ use pilothouse_model::{FieldSelector, ResourceType};
 use super::access_state::{Suspension, summary};
 use super::{ResourceAttributes, ServiceAccount, is_allowed, remedy};
 use crate::client::{ApiClient, RequestError};
+use crate::config::sidecar_location::SidecarLocation;
 use crate::lifecycle::WaitingFor;
 use crate::name::PluginName;
 
@@ -19,6 +20,8 @@ const READ_VERBS: [&str; 2] = ["list", "watch"];
 pub(crate) struct Reviewer {
     pub(crate) server: ApiClient,
     pub(crate) plugin: PluginName,
+    /// Where the operator writes the plugin's sidecar, for the remedy.
+    pub(crate) place: SidecarLocation,
     pub(crate) account: ServiceAccount,
     pub(crate) reads: Vec<RequiredRead>,
     /// Whether the plugin sends requests of its own.
@@ -128,7 +131,7 @@ impl Reviewer {
     fn missing_read(&self, read: &RequiredRead, verbs: &[&str]) -> Suspension {
         let Self { account, .. } = self;
         let RequiredRead { watch, plural, group, namespace, name, .. } = read;
-        let (verbs, remedy) = (verbs.join(", "), remedy(&self.plugin));
+        let (verbs, remedy) = (verbs.join(", "), remedy(&self.plugin, self.place));
         let dot = if group.is_empty() { "" } else { "." };
         let place = match namespace.as_str() {
             "" => "in all namespaces".to_owned(),
@@ -143,8 +146,8 @@ impl Reviewer {
     }
 
     fn missing_impersonation(&self) -> Suspension {
-        let Self { account, plugin, .. } = self;
-        let remedy = remedy(plugin);
+        let Self { account, plugin, place, .. } = self;
+        let remedy = remedy(plugin, *place);
         let text = format!(
             "the host may not impersonate the service account {account}, as which the plugin writes; {remedy}"
         );
@@ -152,8 +155,8 @@ impl Reviewer {
     }
 
     fn missing_review_permission(&self, error: &RequestError) -> ReviewOutcome {
-        let Self { account, plugin, .. } = self;
-        let remedy = remedy(plugin);
+        let Self { account, plugin, place, .. } = self;
+        let remedy = remedy(plugin, *place);
         let text =
             format!("the host may not ask what the service account {account} may read: {error}; {remedy}");
         ReviewOutcome::Missing(vec![Suspension { watch: None, reason: WaitingFor::AccountPermission(text) }])

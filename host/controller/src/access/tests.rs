@@ -104,10 +104,23 @@ fn reviewer(script: &Script) -> Reviewer {
     Reviewer {
         server: ApiClient::new(script.client()),
         plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
+        place: SidecarLocation::File,
         account: ServiceAccount::parse("bots/a").expect("an account"),
         reads: RequiredRead::of(&"pods".into(), &pods(), &["shop".to_owned()], &fields),
         impersonates: true,
     }
+}
+
+#[test]
+fn the_remedy_of_a_plugin_from_a_registry_names_no_file_of_the_directory() {
+    let plugin = PluginName::of_file(Path::new("mine.wasm")).expect("a name");
+    assert_eq!(
+        remedy(&plugin, SidecarLocation::File),
+        "grant it: `pilothouse rbac mine.wasm | kubectl apply -f -`"
+    );
+    let of_source = remedy(&plugin, SidecarLocation::Source);
+    assert!(!of_source.contains("mine.wasm") && of_source.contains("rbac --config FILE"), "{of_source}");
+    assert!(of_source.contains("rbac mine.yaml"), "{of_source}");
 }
 
 #[tokio::test]
@@ -174,8 +187,9 @@ async fn a_revoked_permission_suspends_the_version_until_it_is_granted_again() {
     let access = Arc::new(Access::default());
     let reviewer = reviewer(&script);
     let monitor = AccessMonitor {
-        log: crate::logs::PluginLogs::default().of(&reviewer.plugin),
+        log: crate::logs::PluginLogs::default().for_plugin(&reviewer.plugin),
         plugin: reviewer.plugin.clone(),
+        place: SidecarLocation::File,
         access: Arc::clone(&access),
         watched: Vec::new(),
         randomness: Default::default(),
@@ -205,8 +219,9 @@ async fn a_monitor_that_panics_continues_to_watch_over_the_rights() {
     let access = Arc::new(Access::default());
     let reviewer = reviewer(&script);
     let monitor = AccessMonitor {
-        log: crate::logs::PluginLogs::default().of(&reviewer.plugin),
+        log: crate::logs::PluginLogs::default().for_plugin(&reviewer.plugin),
         plugin: reviewer.plugin.clone(),
+        place: SidecarLocation::File,
         access: Arc::clone(&access),
         watched: Vec::new(),
         randomness: Default::default(),
@@ -234,8 +249,9 @@ async fn a_watch_that_is_forbidden_to_the_host_suspends_the_version() {
     let (pods, access) = (Arc::new(pods), Arc::new(Access::default()));
     let monitor = AccessMonitor {
         log: crate::logs::PluginLogs::default()
-            .of(&PluginName::of_file(Path::new("mine.wasm")).expect("a name")),
+            .for_plugin(&PluginName::of_file(Path::new("mine.wasm")).expect("a name")),
         plugin: PluginName::of_file(Path::new("mine.wasm")).expect("a name"),
+        place: SidecarLocation::File,
         access: Arc::clone(&access),
         watched: vec![("pods".into(), Arc::downgrade(&pods))],
         randomness: Default::default(),

@@ -4,17 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pilothouse_informer::RateLimit;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{Fault, Instance, InstancePool, LogLevel};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::cache::views::Views;
-use crate::guest_host::PluginServices;
+use crate::guest_host::{INSTANCE_IDLE_TIMEOUT, PluginServices};
 use crate::lifecycle::{Activity, Health};
 
-/// How long the instance stays idle before it is dropped. It has no state that the next one would need.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The delay before the second attempt to create an instance. It doubles with each attempt.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const MAX_DELAY: Duration = Duration::from_secs(30);
@@ -135,10 +134,11 @@ impl Task {
             let request = tokio::select! {
                 biased;
                 Some(request) = self.own_writes.recv() => request,
-                batch = timeout(IDLE_TIMEOUT, self.batches.recv()) => match batch {
+                batch = timeout(INSTANCE_IDLE_TIMEOUT, self.batches.recv()) => match batch {
                     Ok(Some(request)) => request,
                     Ok(None) => return,
                     Err(_) => {
+                        // It has no state that the next instance would need.
                         self.instance = None;
                         continue;
                     }
@@ -238,7 +238,7 @@ impl Task {
         requester: Requester,
         response: &Response,
     ) -> Result<bool, NoInstance> {
-        let mut delay = FIRST_DELAY;
+        let delays = RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY);
         let mut attempts = 0;
         while self.instance.is_none() {
             match self.instances.instantiate().await {
@@ -246,6 +246,7 @@ impl Task {
                 Err(fault) => {
                     self.health.record_fault(Activity::Index, None, &fault);
                     self.plugin.metrics.index_errors.inc();
+                    let delay = delays.per_key(attempts);
                     attempts += 1;
                     if requester == Requester::Load && attempts == LOAD_ATTEMPTS {
                         return Err(NoInstance(fault.to_string()));
@@ -257,7 +258,6 @@ impl Task {
                         &[],
                     );
                     sleep(delay).await;
-                    delay = (delay * 2).min(MAX_DELAY);
                     if response.is_closed() {
                         return Ok(false);
                     }

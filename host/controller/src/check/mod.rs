@@ -1,5 +1,6 @@
 //! Implements `pilothouse check`: reports what loading a plugin would find, without running it.
 
+mod error;
 mod permissions;
 mod report;
 mod review;
@@ -14,9 +15,11 @@ use std::sync::Arc;
 
 use pilothouse_plugin::{CompiledPlugin, Engine, Form, StubHost};
 
+pub use error::CheckError;
 pub use permissions::RequiredPermission;
-pub use report::{CheckReport, CheckedLimits, CheckedRule, CheckedWatch, Verdict};
+pub use report::{Availability, CheckReport, CheckedLimits, CheckedRule, CheckedWatch};
 pub use review::review_permissions;
+pub use rules::sidecar_warnings;
 
 use crate::client::{ApiClient, Discovery, DiscoveryError, Freshness, apply_crds};
 use crate::config::current_grants::apply_grant_mode;
@@ -63,29 +66,28 @@ impl CheckServers {
 /// not run has [`problems`](CheckReport::problems).
 ///
 /// # Errors
-/// Returns the line that `status` would show for the file in the plugins directory.
-pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, String> {
-    let name = PluginName::of_file(path).map_err(|error| error.to_string())?;
+/// Errors if the file cannot be loaded, or if a server cannot be asked about it.
+pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, CheckError> {
+    let name = PluginName::of_file(path).map_err(CheckError::refused)?;
     let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
-    let wasm = read_blocking(path, wasm).await.map_err(|problem| problem.to_string())?;
-    let (sidecar, has_sidecar) = sidecar(path).await?;
+    let wasm = read_blocking(path, wasm).await.map_err(CheckError::refused)?;
+    let (sidecar, has_sidecar) = sidecar(path).await.map_err(CheckError::Refused)?;
     let sidecar = apply_grant_mode(servers.grants, sidecar);
-    let code = engine.load(wasm).await.map_err(|error| error.to_string())?;
+    let code = engine.load(wasm).await.map_err(CheckError::code)?;
     let host = Arc::new(StubHost::new(sidecar.config_json()));
-    let limits = limits::effective(None, &sidecar.limits).map_err(|error| error.to_string())?.instance;
+    let limits = limits::effective(None, &sidecar.limits).map_err(CheckError::refused)?.instance;
     let text = code
         .describe(Arc::<StubHost>::clone(&host), &limits)
         .await
-        .map_err(|error| format!("describe failed: {error}"))?;
-    let descriptor = Descriptor::parse(&text).map_err(|error| error.to_string())?;
-    check_exports(&descriptor, &code).map_err(|error| error.to_string())?;
-    let limits =
-        limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(|error| error.to_string())?;
+        .map_err(|error| CheckError::Code(format!("describe failed: {error}")))?;
+    let descriptor = Descriptor::parse(&text).map_err(CheckError::refused)?;
+    check_exports(&descriptor, &code).map_err(CheckError::refused)?;
+    let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(CheckError::refused)?;
     let mut problems: Vec<_> = apply_given_crds(&servers).await.into_iter().collect();
     let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
     let scopes = Scopes::from_descriptor(&descriptor, &sidecar, servers.discovery().as_ref())
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(CheckError::server)?;
     let mut warnings = warnings::descriptor_warnings(&descriptor, &sidecar, &name);
     match servers.embedded {
         Some(server) => {
@@ -187,14 +189,14 @@ async fn checked_watches(
     descriptor: &Descriptor,
     servers: &CheckServers,
     problems: &mut Vec<String>,
-) -> Result<Vec<CheckedWatch>, String> {
+) -> Result<Vec<CheckedWatch>, CheckError> {
     let discovery = servers.discovery();
     let mut watches = Vec::new();
     for (position, watch) in descriptor.watches.iter().enumerate() {
         let own = descriptor.own_crd(&watch.api_version, &watch.kind);
-        let kind = type_of(watch).map_err(|problem| problem.to_string())?;
+        let kind = type_of(watch).map_err(CheckError::refused)?;
         let Some(discovery) = &discovery else {
-            let served = if own.is_some() { Verdict::ByOwnCrd } else { Verdict::Unverified };
+            let served = if own.is_some() { Availability::ByOwnCrd } else { Availability::Unverified };
             let (plural, namespaced) = own.map(|crd| (crd.plural.to_owned(), crd.namespaced)).unzip();
             watches.push(CheckedWatch::new(watch, served, plural, namespaced));
             continue;
@@ -203,26 +205,26 @@ async fn checked_watches(
         let (served, plural, namespaced) = match resolved {
             Ok(resource) => {
                 problems.extend(check_namespaces(watch, &resource).err().map(|problem| problem.to_string()));
-                (Verdict::Yes, Some(resource.plural), Some(resource.namespaced))
+                (Availability::Yes, Some(resource.plural), Some(resource.namespaced))
             }
             Err(DiscoveryError::NotServed { .. }) if own.is_some() => {
                 let (plural, namespaced) = own.map(|crd| (crd.plural.to_owned(), crd.namespaced)).unzip();
-                (Verdict::ByOwnCrd, plural, namespaced)
+                (Availability::ByOwnCrd, plural, namespaced)
             }
             Err(error @ DiscoveryError::NotServed { .. }) => {
-                let kinds = discovery.kinds(kind).await.map_err(|error| error.to_string())?;
+                let kinds = discovery.kinds(kind).await.map_err(CheckError::server)?;
                 if servers.cluster.is_none() && kinds.is_empty() {
-                    (Verdict::Unverified, None, None)
+                    (Availability::Unverified, None, None)
                 } else {
                     problems.push(format!(
                         "watches[{position}] ({:?}): {error}{}",
                         watch.name,
                         kinds_hint(&kinds)
                     ));
-                    (Verdict::No, None, None)
+                    (Availability::No, None, None)
                 }
             }
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(CheckError::server(error)),
         };
         watches.push(CheckedWatch::new(watch, served, plural, namespaced));
     }

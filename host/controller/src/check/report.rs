@@ -102,7 +102,7 @@ pub struct CheckedWatch {
     #[serde(flatten)]
     pub watch: Watch,
     /// Whether the kind is served.
-    pub served: Verdict,
+    pub served: Availability,
     /// Whether the kind is namespaced, if that is known.
     #[serde(skip)]
     pub namespaced: Option<bool>,
@@ -112,7 +112,7 @@ impl CheckedWatch {
     /// Creates the result for a watch. `plural` is used if the descriptor has no plural name.
     pub(super) fn new(
         watch: &Watch,
-        served: Verdict,
+        served: Availability,
         plural: Option<String>,
         namespaced: Option<bool>,
     ) -> Self {
@@ -124,7 +124,7 @@ impl CheckedWatch {
 /// Whether a server has, or allows, what a plugin needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Verdict {
+pub enum Availability {
     /// The server has it, or allows it.
     Yes,
     /// The server lacks it, or denies it.

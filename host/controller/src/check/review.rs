@@ -1,6 +1,6 @@
 //! Asks a server whether the permissions that a plugin needs are granted.
 
-use super::{RequiredPermission, Verdict};
+use super::{Availability, RequiredPermission};
 use crate::access::{ResourceAttributes, is_allowed};
 use crate::client::{ApiClient, RequestError};
 
@@ -20,9 +20,9 @@ pub(super) async fn review(
 ) {
     for permission in permissions {
         match is_permission_granted(server, permission).await {
-            Ok(true) => permission.allowed = Verdict::Yes,
+            Ok(true) => permission.allowed = Availability::Yes,
             Ok(false) => {
-                permission.allowed = Verdict::No;
+                permission.allowed = Availability::No;
                 problems.push(denied(permission));
             }
             Err(error) => {

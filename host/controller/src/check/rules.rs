@@ -24,6 +24,13 @@ pub(super) fn warnings(descriptor: &Descriptor, sidecar: &Sidecar) -> Vec<String
     warnings
 }
 
+/// Returns a warning for each rule of the sidecar, or part of one, that can never match, whatever the plugin is.
+#[must_use]
+pub fn sidecar_warnings(sidecar: &Sidecar) -> Vec<String> {
+    let rules = sidecar.grants.writes.iter().flatten().enumerate();
+    rules.flat_map(|(at, rule)| rule_warnings(&format!("grants.writes[{at}]"), rule)).collect()
+}
+
 fn rule_warnings(place: &str, rule: &Rule) -> Vec<String> {
     if [&rule.api_groups, &rule.resources, &rule.verbs].iter().any(|list| list.is_empty()) {
         return vec![format!(

@@ -7,6 +7,15 @@ use super::*;
 
 /// Checks a plugin with these watches and CRDs.
 async fn check_without_a_server(watches: &Value, crds: &Value) -> CheckReport {
+    check_in(None, watches, crds).await.expect("it loads")
+}
+
+/// Checks a plugin with these watches and CRDs against this cluster, if any.
+async fn check_in(
+    cluster: Option<kube::Client>,
+    watches: &Value,
+    crds: &Value,
+) -> Result<CheckReport, CheckError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("plugin.wasm");
     // The plugin's descriptor is its sidecar's `config`.
@@ -21,13 +30,13 @@ async fn check_without_a_server(watches: &Value, crds: &Value) -> CheckReport {
     let engine = Engine::new(EngineOptions::default()).expect("an engine");
     let servers = CheckServers {
         embedded: None,
-        cluster: None,
+        cluster,
         crds: Vec::new(),
         review_permissions: false,
         grant_crds: false,
         grants: GrantMode::Declared,
     };
-    Box::pin(check(&engine, &path, servers)).await.expect("it loads")
+    Box::pin(check(&engine, &path, servers)).await
 }
 
 fn unvalidated_crds(report: &CheckReport) -> Vec<&String> {
@@ -64,8 +73,8 @@ async fn without_a_server_kinds_are_unverified_and_a_warning_names_the_crds() {
     assert_eq!(
         served,
         [
-            ("things", Verdict::ByOwnCrd, Some("things"), Some(false)),
-            ("maps", Verdict::Unverified, None, None)
+            ("things", Availability::ByOwnCrd, Some("things"), Some(false)),
+            ("maps", Availability::Unverified, None, None)
         ]
     );
     let guesses: Vec<_> = report.permissions.iter().filter(|permission| permission.is_guess).collect();
@@ -75,6 +84,23 @@ async fn without_a_server_kinds_are_unverified_and_a_warning_names_the_crds() {
     );
     let warnings = unvalidated_crds(&report);
     assert!(warnings.len() == 1 && warnings[0].contains("things.example.com"), "{:?}", report.warnings);
+}
+
+#[tokio::test]
+async fn an_error_of_the_server_says_nothing_about_the_plugin() {
+    let failing = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+        Ok::<_, std::convert::Infallible>(
+            http::Response::builder().status(503).body(kube::client::Body::empty()).expect("a response"),
+        )
+    });
+    let watches = json!([{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "self"}]);
+    let failed = check_in(Some(kube::Client::new(failing, "default")), &watches, &json!([])).await;
+    let Err(error @ CheckError::Server(_)) = failed else { panic!("{failed:?}") };
+    assert!(error.to_string().ends_with("; check the server of the kubeconfig and the network"), "{error}");
+
+    let unknown = json!([{"name": "maps", "apiVersion": "v1", "kind": "ConfigMap", "trigger": "nobody"}]);
+    let refused = check_in(None, &unknown, &json!([])).await;
+    assert!(matches!(refused, Err(CheckError::Refused(_))), "{refused:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Warns about what is allowed but probably a mistake.
 
-use super::{CheckedWatch, Verdict, rules};
+use super::{Availability, CheckedWatch, rules};
 use crate::config::descriptor::{Descriptor, Trigger};
 use crate::config::sidecar::Sidecar;
 use crate::name::PluginName;
@@ -98,7 +98,7 @@ pub(super) fn watch_warnings(checked: &CheckedWatch) -> Vec<String> {
             "watch {name:?} has neither trigger nor notify nor an index: it only fills the cache, for reads by key"
         ));
     }
-    if *served == Verdict::Unverified {
+    if *served == Availability::Unverified {
         warnings.push(format!(
             "watch {name:?}: only a cluster knows whether it serves kind {:?} in {:?}; give --kubeconfig to ask one",
             watch.kind, watch.api_version
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn warning_of(members: &Value, served: Verdict) -> String {
+    fn warning_of(members: &Value, served: Availability) -> String {
         let mut watch = json!({"name": "w", "apiVersion": "apps/v1", "kind": "Deployment"});
         watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
         let watch = serde_json::from_value(watch).expect("a watch");
@@ -124,14 +124,14 @@ mod tests {
 
     #[test]
     fn each_suspicious_watch_has_its_warning() {
-        assert!(warning_of(&json!({"trigger": "self"}), Verdict::Yes).contains("no predicate"));
-        assert_eq!(warning_of(&json!({"trigger": "self", "predicate": "true"}), Verdict::Yes), "");
-        assert_eq!(warning_of(&json!({"apiVersion": "v1", "trigger": "self"}), Verdict::Yes), "");
-        assert!(warning_of(&json!({}), Verdict::Yes).contains("only fills the cache"));
-        assert_eq!(warning_of(&json!({"notify": true}), Verdict::Yes), "");
-        assert_eq!(warning_of(&json!({"indexes": [{"name": "i", "owner": true}]}), Verdict::Yes), "");
-        assert!(warning_of(&json!({"notify": true}), Verdict::Unverified).contains("--kubeconfig"));
-        let both = warning_of(&json!({"trigger": "self"}), Verdict::Unverified);
+        assert!(warning_of(&json!({"trigger": "self"}), Availability::Yes).contains("no predicate"));
+        assert_eq!(warning_of(&json!({"trigger": "self", "predicate": "true"}), Availability::Yes), "");
+        assert_eq!(warning_of(&json!({"apiVersion": "v1", "trigger": "self"}), Availability::Yes), "");
+        assert!(warning_of(&json!({}), Availability::Yes).contains("only fills the cache"));
+        assert_eq!(warning_of(&json!({"notify": true}), Availability::Yes), "");
+        assert_eq!(warning_of(&json!({"indexes": [{"name": "i", "owner": true}]}), Availability::Yes), "");
+        assert!(warning_of(&json!({"notify": true}), Availability::Unverified).contains("--kubeconfig"));
+        let both = warning_of(&json!({"trigger": "self"}), Availability::Unverified);
         assert!(both.contains("no predicate") && both.contains("--kubeconfig"), "{both}");
     }
 

@@ -14,7 +14,7 @@ use pilothouse_plugin::HostMemoryCharge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::runtime::queue::{Item, QueuePayload};
+use crate::runtime::queue::{QueuePayload, ReconcileKey};
 use crate::trace::EventRecords;
 
 /// The in-flight requests of all versions of one plugin. Cheap to clone.
@@ -25,7 +25,7 @@ pub(crate) struct InFlight(Arc<Shared>);
 struct Shared {
     /// The number of keys with requests, readable without the lock.
     keys: AtomicUsize,
-    requests_by_key: Mutex<HashMap<Item, KeyRequests>>,
+    requests_by_key: Mutex<HashMap<ReconcileKey, KeyRequests>>,
     /// Notifies waiters when the last request has ended.
     idle: Notify,
 }
@@ -34,25 +34,25 @@ struct Shared {
 struct KeyRequests {
     requests: usize,
     /// The key, once its worker has finished.
-    held: Option<WorkItem<Item, QueuePayload>>,
+    held: Option<WorkItem<ReconcileKey, QueuePayload>>,
 }
 
 /// One request in flight. Dropping it means that its outcome is known.
 pub(crate) struct InFlightRequest {
     in_flight: InFlight,
-    item: Item,
+    item: ReconcileKey,
 }
 
 /// A key that a worker processes. Dropping it releases the key, at once or when its requests have ended.
 pub(crate) struct HeldItem {
     /// The work item that holds the key. Only `drop` takes it.
-    work: Option<WorkItem<Item, QueuePayload>>,
+    work: Option<WorkItem<ReconcileKey, QueuePayload>>,
     in_flight: InFlight,
 }
 
 impl InFlight {
     /// Registers a request that is about to be sent for the key.
-    pub(crate) fn begin(&self, item: &Item) -> InFlightRequest {
+    pub(crate) fn begin(&self, item: &ReconcileKey) -> InFlightRequest {
         let mut requests_by_key = self.0.requests_by_key.lock();
         requests_by_key.entry(item.clone()).or_insert(KeyRequests { requests: 0, held: None }).requests += 1;
         self.0.keys.store(requests_by_key.len(), Ordering::Release);
@@ -60,7 +60,7 @@ impl InFlight {
     }
 
     /// Returns the number of requests that are in flight for a key, and whether its worker has finished and only they hold the key.
-    pub(crate) fn of(&self, item: &Item) -> (usize, bool) {
+    pub(crate) fn requests(&self, item: &ReconcileKey) -> (usize, bool) {
         let requests_by_key = self.0.requests_by_key.lock();
         requests_by_key.get(item).map_or((0, false), |entry| (entry.requests, entry.held.is_some()))
     }
@@ -87,7 +87,7 @@ impl InFlight {
     }
 
     /// Hands a key to a worker.
-    pub(crate) fn hold(&self, work: WorkItem<Item, QueuePayload>) -> HeldItem {
+    pub(crate) fn hold(&self, work: WorkItem<ReconcileKey, QueuePayload>) -> HeldItem {
         HeldItem { work: Some(work), in_flight: self.clone() }
     }
 }
@@ -111,11 +111,11 @@ impl Drop for InFlightRequest {
 }
 
 impl HeldItem {
-    fn work(&self) -> &WorkItem<Item, QueuePayload> {
+    fn work(&self) -> &WorkItem<ReconcileKey, QueuePayload> {
         self.work.as_ref().unwrap_or_else(|| unreachable!("only drop takes the work"))
     }
 
-    pub(crate) fn key(&self) -> &Item {
+    pub(crate) fn key(&self) -> &ReconcileKey {
         self.work().key()
     }
 
@@ -144,6 +144,11 @@ impl HeldItem {
     /// Takes the changes that queued the key.
     pub(crate) fn take_events(&mut self) -> Option<Box<EventRecords>> {
         self.work.as_mut().and_then(|work| work.payload_mut().take_events())
+    }
+
+    /// How often in a row the key was delayed because its version may not be called.
+    pub(crate) fn blocked_times(&self) -> u8 {
+        self.work().payload().blocked_times()
     }
 
     /// For how long the key was ready before it was taken.
@@ -196,8 +201,8 @@ mod tests {
     use super::*;
     use crate::runtime::queue::PluginQueue;
 
-    fn item(name: &str) -> Item {
-        Item { watch: "w".into(), key: ObjectKey::cluster(name) }
+    fn item(name: &str) -> ReconcileKey {
+        ReconcileKey { watch: "w".into(), key: ObjectKey::cluster(name) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -213,8 +218,8 @@ mod tests {
         let (other, _) = queue.get().await.expect("another key, which nothing holds");
         assert_eq!(*other.key(), item("b"));
         assert_eq!(queue.snapshot().depth, 0, "the key is held");
-        assert_eq!(queue.in_flight().of(&item("a")), (1, true));
-        assert_eq!(queue.in_flight().of(&item("b")), (0, false));
+        assert_eq!(queue.in_flight().requests(&item("a")), (1, true));
+        assert_eq!(queue.in_flight().requests(&item("b")), (0, false));
         drop(second);
         let (again, reasons) = queue.get().await.expect("the key again");
         assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));

@@ -32,7 +32,7 @@ pub(crate) use crds::{CrdError, apply_crds, missing_crd, unestablished_crd};
 pub use discovery::ResourceLists;
 pub(crate) use discovery::{Discovery, DiscoveryError, Freshness};
 pub(crate) use error::RequestError;
-pub(crate) use events::{EventRecorder, NewEvent};
+pub(crate) use events::{EventRecorder, NewEvent, short_note};
 pub(crate) use live::LiveClient;
 pub use origin::RequestOrigin;
 pub(crate) use reconcile_context::ReconcileContext;
@@ -40,7 +40,7 @@ pub(crate) use write_outcome::{WriteOutcome, parse_creation, parse_deletion, par
 
 use crate::access::ServiceAccount;
 use crate::logs::PluginLog;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 use crate::trace::{OpenSpan, TRACEPARENT};
 use warnings::WarningLog;
 
@@ -112,7 +112,7 @@ impl ApiClient {
     pub(crate) fn for_plugin_request(
         &self,
         plugin: &Arc<str>,
-        item: Option<&Item>,
+        item: Option<&ReconcileKey>,
         span: Option<&OpenSpan>,
     ) -> Cow<'_, Self> {
         if span.is_none() && !self.names_origins {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pilothouse_model::ObjectKey;
 
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 /// The origin of a request that a guest sent. It is an extension of the HTTP request, so that the service below a [`kube::Client`] can tell
 /// the requests of reconciles apart, and those of the host, which have none.
@@ -18,7 +18,7 @@ pub struct RequestOrigin {
 
 impl RequestOrigin {
     /// Returns the origin of a request in a reconcile of `item`.
-    pub(crate) fn new(plugin: &Arc<str>, item: Option<&Item>) -> Self {
+    pub(crate) fn new(plugin: &Arc<str>, item: Option<&ReconcileKey>) -> Self {
         let reconcile = item.map(|item| (Arc::clone(&item.watch), item.key.clone()));
         Self { plugin: Arc::clone(plugin), reconcile }
     }

@@ -6,16 +6,16 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-/// A token bucket. Pure: the time is passed in.
+/// A token bucket whose rate may change. Pure: the time is passed in.
 #[derive(Debug)]
-pub(crate) struct TokenBucket {
+pub(crate) struct QuotaBucket {
     per_second: f64,
     capacity: f64,
     tokens: f64,
     refilled: Instant,
 }
 
-impl TokenBucket {
+impl QuotaBucket {
     /// A full bucket.
     pub(crate) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
         let (per_second, capacity) = (f64::from(per_second.max(1)), f64::from(burst.max(1)));
@@ -56,7 +56,7 @@ impl TokenBucket {
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     /// Locked by the first caller while it waits.
-    bucket: Mutex<TokenBucket>,
+    bucket: Mutex<QuotaBucket>,
     /// A rate and a burst that the next caller sets in the bucket.
     new_rate: parking_lot::Mutex<Option<(u32, u32)>>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct RateLimiter {
 impl RateLimiter {
     /// A limiter whose burst is not used yet.
     pub(crate) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
-        let bucket = Mutex::new(TokenBucket::new(per_second, burst, now));
+        let bucket = Mutex::new(QuotaBucket::new(per_second, burst, now));
         Self { bucket, new_rate: parking_lot::Mutex::new(None) }
     }
 
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_bucket_gives_its_burst_then_its_rate_and_never_more_than_the_burst() {
         let start = Instant::now();
-        let mut bucket = TokenBucket::new(10, 3, start);
+        let mut bucket = QuotaBucket::new(10, 3, start);
         for _ in 0..3 {
             assert_eq!(bucket.take(start), Ok(()));
         }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn another_rate_keeps_what_was_used_of_the_burst() {
         let start = Instant::now();
-        let mut bucket = TokenBucket::new(10, 3, start);
+        let mut bucket = QuotaBucket::new(10, 3, start);
         bucket.set_rate(1, 5, start);
         assert_eq!((0..10).filter(|_| bucket.take(start).is_ok()).count(), 5, "nothing was used");
         bucket.set_rate(1, 7, start);

@@ -99,7 +99,7 @@ mod tests {
             Ok::<_, Infallible>(response.body(Body::empty()).expect("a response"))
         });
         let logs = PluginLogs::default();
-        let log = logs.of(&PluginName::of_file(Path::new("p.wasm")).expect("a name"));
+        let log = logs.for_plugin(&PluginName::of_file(Path::new("p.wasm")).expect("a name"));
         let server = ApiClient::new(kube::Client::new(service, "default")).with_warnings_in(log);
         for warning in warnings {
             server.get(&format!("/?{warning}")).await.expect("answered").expect("a body");

@@ -30,6 +30,7 @@ pub struct Sidecar {
     pub config: serde_json::Map<String, serde_json::Value>,
     /// The number of keys that are reconciled at the same time; 1 by default, as in controller-runtime.
     #[serde(default, deserialize_with = "workers")]
+    #[schemars(range(min = 1, max = 64))]
     pub workers: Option<u16>,
     /// Limits, which override those that the plugin requests.
     #[serde(default)]
@@ -39,7 +40,10 @@ pub struct Sidecar {
     pub grants: Grants,
     /// The service account as which the plugin reads and writes; if absent, the host's own identity.
     #[serde(default)]
-    #[schemars(with = "Option<String>")]
+    #[schemars(
+        with = "Option<String>",
+        regex(pattern = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")
+    )]
     pub service_account: Option<ServiceAccount>,
     /// How a new version replaces the running one.
     #[serde(default)]

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout};
 
 use super::ServerObject;
-use crate::client::quota::TokenBucket;
+use crate::client::quota::QuotaBucket;
 use crate::client::{ApiClient, parse_object, query};
 
 /// Look-ups per second.
@@ -34,11 +34,11 @@ pub(crate) struct ObjectLookup {
 }
 
 /// Limits the look-ups of a host.
-pub(crate) struct Lookups(Mutex<TokenBucket>);
+pub(crate) struct Lookups(Mutex<QuotaBucket>);
 
 impl Default for Lookups {
     fn default() -> Self {
-        Self(Mutex::new(TokenBucket::new(RATE, BURST, Instant::now())))
+        Self(Mutex::new(QuotaBucket::new(RATE, BURST, Instant::now())))
     }
 }
 

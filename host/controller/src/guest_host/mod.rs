@@ -1,37 +1,27 @@
 //! The host functions that a plugin's guests can call: the [`Host`] of one version of one plugin.
 
-mod observer;
+mod call_recorder;
+mod functions;
+mod rate_limits;
 mod reconcile_context;
 pub(crate) mod services;
+mod traced_http;
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use parking_lot::Mutex;
-use pilothouse_informer::Priority;
-use pilothouse_model::hash::HashSet;
-use pilothouse_model::{Object, ObjectKey};
-use pilothouse_plugin::{
-    ApiError, CacheFilter, CachePage, Call, CallObserver, DeleteOptions, Host, HostMemory, HostMemoryCharge,
-    HostMemoryKind, HttpBody, HttpError, HttpTimeouts, IndexCursor, IndexPage, ListOptions, LivePage,
-    LogLevel, LogLine, LogSource, MetricSample, Misuse, ObjectType, Patch, PluginEvent, Reason,
-};
-use tokio::time::Instant;
+use pilothouse_plugin::{Call, CallRecorder, LogLevel, Misuse};
 
-use crate::cache::views::{INDEX_STEP, Views};
-use crate::client::quota::LogThrottle;
-use crate::client::{LiveClient, NewEvent, WriteOutcome};
-use crate::config::limits::PluginLimits;
-use crate::guest_host::observer::BothObservers;
-pub use crate::guest_host::observer::{ObservedVersion, PluginObserver};
+use crate::cache::views::Views;
+use crate::client::LiveClient;
+use crate::guest_host::call_recorder::BothRecorders;
+pub use crate::guest_host::call_recorder::{CallRecorderFactory, ObservedVersion};
+pub(crate) use crate::guest_host::rate_limits::RateLimits;
 pub(crate) use crate::guest_host::services::PluginServices;
-use crate::metrics::guest::MetricProblem;
 use crate::outgoing::HttpClient;
-use crate::runtime::queue::Item;
-use crate::trace::{ReconcileTrace, TRACEPARENT};
-use reconcile_context::OwnedReconcileContext;
+
+/// How long an instance may be idle before it is dropped.
+pub(crate) const INSTANCE_IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The host functions of one version.
 pub(crate) struct GuestHost {
@@ -41,7 +31,7 @@ pub(crate) struct GuestHost {
     /// `None` while the plugin describes itself or computes index values. It may only log then.
     capabilities: Option<Capabilities>,
     /// Observes the guests' calls.
-    observer: Option<Arc<dyn CallObserver>>,
+    recorder: Option<Arc<dyn CallRecorder>>,
 }
 
 /// What the guests of a version may use when they reconcile or observe.
@@ -52,67 +42,32 @@ pub(crate) struct Capabilities {
     pub(crate) rate_limits: RateLimits,
 }
 
-/// The limits that a version's guests share, and which of their excesses were logged. The plugin's `RateLimiters` enforce the rates.
-pub(crate) struct RateLimits {
-    plugin_limits: PluginLimits,
-    requests_waited: LogThrottle,
-    events_dropped: LogThrottle,
-    /// The metrics whose refusal was logged; `None` stands for the limit on the number of series.
-    logged_metrics: Mutex<HashSet<Option<String>>>,
-}
-
-impl RateLimits {
-    /// The number of metrics whose refusal is logged. Further ones are only counted.
-    const MAX_LOGGED_METRICS: usize = 20;
-
-    pub(crate) fn new(plugin_limits: &PluginLimits) -> Self {
-        Self {
-            plugin_limits: *plugin_limits,
-            requests_waited: LogThrottle::default(),
-            events_dropped: LogThrottle::default(),
-            logged_metrics: Mutex::default(),
-        }
-    }
-
-    /// Whether a problem with a metric is to be logged: each once.
-    fn should_log(&self, metric: &str, problem: &MetricProblem) -> bool {
-        let subject = match problem {
-            MetricProblem::TooMany { .. } => None,
-            MetricProblem::KindChanged { .. }
-            | MetricProblem::KindConflict { .. }
-            | MetricProblem::Collides { .. }
-            | MetricProblem::Reserved { .. } => Some(metric.to_owned()),
-        };
-        let mut logged = self.logged_metrics.lock();
-        (subject.is_none() || logged.len() < Self::MAX_LOGGED_METRICS) && logged.insert(subject)
-    }
-}
-
 impl GuestHost {
     /// Creates the host functions for guests that describe the plugin or compute index values.
     pub(crate) fn for_describe(services: PluginServices, config: Arc<str>) -> Self {
-        Self { services, config, capabilities: None, observer: None }
+        Self { services, config, capabilities: None, recorder: None }
     }
 
     /// Creates the host functions for guests that reconcile or observe.
     pub(crate) fn new(services: PluginServices, config: Arc<str>, capabilities: Capabilities) -> Self {
-        Self { services, config, capabilities: Some(capabilities), observer: None }
+        Self { services, config, capabilities: Some(capabilities), recorder: None }
     }
 
-    /// Reports the calls of the guests, which run the code with this digest, to the observer of all plugins, if there is one.
+    /// Reports the calls of the guests, which run the code with this digest, to the recorder of all plugins, if there is one.
     pub(crate) fn observed(self, digest: &str) -> Self {
         let version = ObservedVersion { plugin: &self.services.name, digest, config: &self.config };
-        let observer = self.services.observer.as_ref().and_then(|observer| observer.observe(&version));
-        Self { observer, ..self }
+        let recorder =
+            self.services.recorder_factory.as_ref().and_then(|factory| factory.recorder_for(&version));
+        Self { recorder, ..self }
     }
 
-    /// Also reports the calls of the guests to this observer.
-    pub(crate) fn also_observed_by(self, other: Arc<dyn CallObserver>) -> Self {
-        let observer: Arc<dyn CallObserver> = match self.observer {
-            Some(first) => Arc::new(BothObservers(first, other)),
+    /// Also reports the calls of the guests to this recorder.
+    pub(crate) fn also_recorded_by(self, other: Arc<dyn CallRecorder>) -> Self {
+        let recorder: Arc<dyn CallRecorder> = match self.recorder {
+            Some(first) => Arc::new(BothRecorders(first, other)),
             None => other,
         };
-        Self { observer: Some(observer), ..self }
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// Returns the services that all versions of the plugin share.
@@ -127,375 +82,18 @@ impl GuestHost {
         }
     }
 
-    /// Waits until the plugin may send a request, and returns the client. The wait counts towards the call's time limit.
-    async fn client(&self, call: &Call) -> Result<&LiveClient, ApiError> {
-        let Some(capabilities) = &self.capabilities else {
-            let name = call.name();
-            return Err(ApiError::Unavailable(format!("the client is not available during {name}")));
-        };
-        let rate_limits = &capabilities.rate_limits;
-        let on_wait = || {
-            self.services.metrics.throttled.inc();
-            if rate_limits.requests_waited.is_due(Instant::now()) {
-                let PluginLimits { client_qps, client_burst, .. } = rate_limits.plugin_limits;
-                self.warn(&format!(
-                    "requests wait: limits.clientQps is {client_qps}, limits.clientBurst {client_burst}"
-                ));
-            }
-        };
-        self.services.rate_limiters.requests.acquire(on_wait).await;
-        match capabilities.views.access.operator_suspension() {
-            None => Ok(&capabilities.client),
-            Some(reason) => Err(ApiError::Unavailable(reason)),
-        }
-    }
-
-    /// Queues a key for a guest.
-    fn enqueue(
-        &self,
-        call: &Call,
-        function: &'static str,
-        watch: &str,
-        key: ObjectKey,
-        delay: Duration,
-    ) -> Result<(), Misuse> {
-        let views = self.views(call, function)?;
-        let watch = views.target(watch)?;
-        let is_cached = views.get(&watch)?.object(&key).is_some();
-        let (queue, item) = (&self.services.queue, Item { watch, key });
-        match (is_cached, delay) {
-            (true, Duration::ZERO) => queue.add(item, Reason::Requeue, Priority::Normal),
-            (true, delay) => queue.add_after(item, delay, Reason::Requeue),
-            (false, delay) => queue.add_uncached(item, delay, Reason::Requeue, Priority::Normal)?,
-        }
-        Ok(())
-    }
-
-    /// Counts a write that the API server has accepted, if a change led to the call.
-    fn record_write(&self, call: &Call) {
-        if let Call::Reconcile(request) = call
-            && let Some(event_at) = request.event_at
-        {
-            let labels = reconcile_context::trace(call).and_then(|trace| trace.sampled_labels());
-            self.services.metrics.event_to_write.observe(event_at.elapsed().as_secs_f64(), labels, None);
-        }
-    }
-
     /// Logs a warning about the plugin, in its log and in the host's.
     fn warn(&self, message: &str) {
         self.services.log.host(LogLevel::Warn, format_args!("{message}"), &[]);
     }
 }
 
-/// Sends an HTTP request within a span, which has the host but neither path nor headers: they may be secret. A `traceparent` of the guest stays.
-async fn send_traced(
-    http: &HttpClient,
-    trace: &Arc<ReconcileTrace>,
-    mut request: http::Request<HttpBody>,
-    timeouts: &HttpTimeouts,
-) -> Result<http::Response<HttpBody>, HttpError> {
-    let mut span = trace.request("http.out", request.method());
-    span.text("server.address", request.uri().host().unwrap_or_default());
-    if let Some(port) = request.uri().port_u16() {
-        span.number("server.port", port);
-    }
-    if let Some(traceparent) = span.traceparent()
-        && !request.headers().contains_key(TRACEPARENT)
-    {
-        // A request with too many headers is sent without this one.
-        let _ = request.headers_mut().try_insert(TRACEPARENT, traceparent);
-    }
-    let response = http.send(request, timeouts).await;
-    match &response {
-        Ok(response) => span.finish(Some(response.status().as_u16()), None),
-        Err(HttpError::Denied(_)) => span.finish(None, Some("denied")),
-        Err(HttpError::Timeout { .. }) => span.finish(None, Some("timeout")),
-        Err(_) => span.finish(None, Some("no_response")),
-    }
-    response
-}
-
-/// Returns the new state that a write produced. Errors if the object does not exist any more.
-fn state(written: WriteOutcome) -> Result<Object, ApiError> {
-    match written {
-        WriteOutcome::Object(_, object)
-        | WriteOutcome::Finalized(_, object)
-        | WriteOutcome::Response(_, object) => Ok(object),
-        WriteOutcome::Deleted(_, key, _) => Err(ApiError::NotFound(format!("{key} is gone"))),
-    }
-}
-
-#[async_trait]
-impl Host for GuestHost {
-    fn config(&self) -> &str {
-        &self.config
-    }
-
-    fn call_observer(&self) -> Option<Arc<dyn CallObserver>> {
-        self.observer.clone()
-    }
-
-    fn host_memory(&self) -> HostMemory {
-        self.services.host_memory.clone()
-    }
-
-    fn is_cached(&self, object: &Object) -> bool {
-        self.capabilities.as_ref().is_some_and(|capabilities| capabilities.views.has_cached(object))
-    }
-
-    fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
-        Ok(self.views(call, "cache.get")?.readable(watch)?.object(key))
-    }
-
-    fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse> {
-        Ok(self.views(call, "cache.list")?.readable(watch)?.page(filter))
-    }
-
-    fn cache_by_index(
-        &self,
-        call: &Call,
-        watch: &str,
-        index: &str,
-        value: &str,
-        from: &IndexCursor,
-    ) -> Result<IndexPage<Object>, Misuse> {
-        let view = self.views(call, "cache.by-index")?.readable(watch)?;
-        with_watch_name(watch, view.by_index(index, value, from, INDEX_STEP))
-    }
-
-    fn cache_index_keys(
-        &self,
-        call: &Call,
-        watch: &str,
-        index: &str,
-        value: &str,
-        from: &IndexCursor,
-    ) -> Result<IndexPage<ObjectKey>, Misuse> {
-        let view = self.views(call, "cache.index-keys")?.readable(watch)?;
-        with_watch_name(watch, view.index_keys(index, value, from, INDEX_STEP))
-    }
-
-    fn cache_index_values(
-        &self,
-        call: &Call,
-        watch: &str,
-        index: &str,
-        from: &IndexCursor,
-    ) -> Result<IndexPage<String>, Misuse> {
-        let view = self.views(call, "cache.index-values")?.readable(watch)?;
-        with_watch_name(watch, view.index_values(index, from, INDEX_STEP))
-    }
-
-    fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
-        Ok(self.views(call, "cache.has-synced")?.get(watch)?.has_synced())
-    }
-
-    async fn client_get(
-        &self,
-        call: &Call,
-        target: &ObjectType,
-        key: &ObjectKey,
-        subresource: &str,
-    ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
-        client.get(origin.caller(), target, key, subresource).await
-    }
-
-    async fn client_list(
-        &self,
-        call: &Call,
-        target: &ObjectType,
-        options: &ListOptions,
-    ) -> Result<LivePage, ApiError> {
-        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
-        client.list(origin.caller(), target, options).await
-    }
-
-    async fn client_create(
-        &self,
-        call: &Call,
-        manifest: String,
-        subresource: &str,
-        charge: HostMemoryCharge,
-    ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
-        let written = client.create(origin.caller(), manifest, subresource, Some(charge)).await?;
-        self.record_write(call);
-        state(written)
-    }
-
-    async fn client_update(
-        &self,
-        call: &Call,
-        manifest: String,
-        subresource: &str,
-        charge: HostMemoryCharge,
-    ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
-        let written = client.update(origin.caller(), manifest, subresource, Some(charge)).await?;
-        self.record_write(call);
-        state(written)
-    }
-
-    async fn client_patch(
-        &self,
-        call: &Call,
-        target: &ObjectType,
-        key: &ObjectKey,
-        patch: Patch,
-        subresource: &str,
-        charge: HostMemoryCharge,
-    ) -> Result<Object, ApiError> {
-        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
-        let written = client.patch(origin.caller(), target, key, patch, subresource, Some(charge)).await?;
-        self.record_write(call);
-        state(written)
-    }
-
-    async fn client_delete(
-        &self,
-        call: &Call,
-        target: &ObjectType,
-        key: &ObjectKey,
-        options: &DeleteOptions,
-    ) -> Result<(), ApiError> {
-        let (client, origin) = (self.client(call).await?, OwnedReconcileContext::of(call));
-        client.delete(origin.caller(), target, key, options).await?;
-        self.record_write(call);
-        Ok(())
-    }
-
-    fn queue_add(&self, call: &Call, watch: &str, key: ObjectKey) -> Result<(), Misuse> {
-        self.enqueue(call, "queue.add", watch, key, Duration::ZERO)
-    }
-
-    fn queue_add_after(
-        &self,
-        call: &Call,
-        watch: &str,
-        key: ObjectKey,
-        delay: Duration,
-    ) -> Result<(), Misuse> {
-        self.enqueue(call, "queue.add-after", watch, key, delay)
-    }
-
-    fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
-        if let Some(Capabilities { rate_limits, views, .. }) = &self.capabilities {
-            if views.access.is_suspended() {
-                self.services.metrics.events_dropped.inc();
-                return;
-            }
-            let now = Instant::now();
-            let is_too_fast = self.services.rate_limiters.events.lock().take(now).is_err();
-            if is_too_fast {
-                self.services.metrics.events_dropped.inc();
-                if rate_limits.events_dropped.is_due(now) {
-                    let allowed = rate_limits.plugin_limits.events_per_second;
-                    self.warn(&format!("Events are dropped: limits.eventsPerSecond is {allowed}"));
-                }
-                return;
-            }
-        }
-        let event = NewEvent {
-            plugin: self.services.name.to_shared(),
-            regarding: event.regarding.clone(),
-            warning: event.warning,
-            reason: event.reason.to_owned(),
-            action: event.action.to_owned(),
-            note: event.note.to_owned(),
-        };
-        if !self.services.events.record_charged(event, &self.services.host_memory) {
-            self.services.metrics.events_dropped.inc();
-        }
-    }
-
-    fn log(&self, call: &Call, line: LogLine<'_>) {
-        let trace_id = match call {
-            Call::Reconcile(_) => reconcile_context::trace(call).and_then(|trace| trace.sampled_id()),
-            _ => None,
-        };
-        let mut context: Vec<(&str, &dyn Display)> = Vec::with_capacity(3);
-        match call {
-            Call::Reconcile(request) => {
-                context.push(("watch", &request.watch));
-                context.push(("key", &request.key));
-            }
-            Call::Observe(watch) => context.push(("watch", watch)),
-            Call::IndexValues(index) => context.push(("index", index)),
-            _ => {}
-        }
-        if let Some(trace_id) = &trace_id {
-            context.push(("trace_id", trace_id));
-        }
-        let log = &self.services.log;
-        match line.source {
-            LogSource::Host => log.host(line.level, format_args!("{}", line.message), &context),
-            source => log.guest(source, line.level, line.message, &context, line.fields.to_vec()),
-        }
-    }
-
-    fn metric(&self, _: &Call, sample: MetricSample<'_>) {
-        let Some(Capabilities { rate_limits, .. }) = &self.capabilities else { return };
-        let PluginServices { name, guest_metrics, metrics, .. } = &self.services;
-        match guest_metrics.record(name, &sample, rate_limits.plugin_limits.metric_series) {
-            // What there may be of it is bounded by the number of series.
-            Ok(added) => self.services.host_memory.add(HostMemoryKind::Metrics, added),
-            Err(problem) => {
-                metrics.metrics_refused.inc();
-                if rate_limits.should_log(sample.name, &problem) {
-                    self.warn(&format!("metric {:?} not recorded: {problem}", sample.name));
-                }
-            }
-        }
-    }
-
-    async fn http_send(
-        &self,
-        call: &Call,
-        request: http::Request<HttpBody>,
-        timeouts: &HttpTimeouts,
-    ) -> Result<http::Response<HttpBody>, HttpError> {
-        match &self.capabilities {
-            Some(capabilities) => match reconcile_context::trace(call) {
-                Some(trace) => send_traced(&capabilities.http, &trace, request, timeouts).await,
-                None => capabilities.http.send(request, timeouts).await,
-            },
-            None => Err(HttpError::UnavailableInCall { call: call.name() }),
-        }
-    }
-
-    fn http_request_finished(&self, _: &Call, result: Result<http::StatusCode, &HttpError>) {
-        self.services.metrics.http.count(result);
-    }
-
-    fn wall_clock(&self) -> Duration {
-        self.services.environment.clock.since_epoch()
-    }
-
-    fn monotonic_clock(&self) -> Duration {
-        self.services.started.elapsed()
-    }
-
-    fn random(&self, buffer: &mut [u8]) {
-        self.services.environment.randomness.fill(buffer);
-    }
-}
-
-/// Sets the watch's name in an error of its view, which knows only the resource.
-fn with_watch_name<T>(watch: &str, result: Result<T, Misuse>) -> Result<T, Misuse> {
-    result.map_err(|misuse| match misuse {
-        Misuse::UnknownIndex { index, declared, .. } => {
-            Misuse::UnknownIndex { watch: watch.to_owned(), index, declared }
-        }
-        other => other,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::environment::{Environment, Randomness, WallClock};
+    use pilothouse_plugin::Host;
 
     use super::*;
+    use crate::environment::{Environment, Randomness, WallClock};
 
     fn host(environment: Environment) -> GuestHost {
         let server = pilothouse_apiserver::ApiServer::builder().build();

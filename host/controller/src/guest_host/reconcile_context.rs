@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pilothouse_plugin::Call;
 
 use crate::client::ReconcileContext;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 use crate::trace::ReconcileTrace;
 
 /// The reconcile that a request of a guest belongs to.
 pub(super) struct OwnedReconcileContext {
-    item: Option<Item>,
+    item: Option<ReconcileKey>,
     trace: Option<Arc<ReconcileTrace>>,
 }
 
@@ -19,7 +19,7 @@ impl OwnedReconcileContext {
     pub(super) fn of(call: &Call) -> Self {
         let item = match call {
             Call::Reconcile(request) => {
-                Some(Item { watch: Arc::clone(&request.watch), key: request.key.clone() })
+                Some(ReconcileKey { watch: Arc::clone(&request.watch), key: request.key.clone() })
             }
             _ => None,
         };

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use crate::cache::own_writes::PluginWrites;
 use crate::client::EventRecorder;
-use crate::client::quota::{LogThrottle, RateLimiter, TokenBucket};
+use crate::client::quota::{LogThrottle, QuotaBucket, RateLimiter};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
 use crate::environment::Environment;
 use crate::explain::journal::Journal;
-use crate::guest_host::PluginObserver;
+use crate::guest_host::CallRecorderFactory;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, RecentErrors};
 use crate::logs::PluginLog;
@@ -67,7 +67,7 @@ pub(crate) struct PluginServices {
     /// Whether its guests do not learn why a key is reconciled. Shared by all plugins of the host.
     pub(crate) withholds_reasons: Arc<AtomicBool>,
     /// Observes its guests.
-    pub(crate) observer: Option<Arc<dyn PluginObserver>>,
+    pub(crate) recorder_factory: Option<Arc<dyn CallRecorderFactory>>,
     /// What is known of the new version that runs in the shadow of the running one.
     pub(crate) shadow: Arc<ShadowReport>,
     /// The time of day and the randomness of its guests.
@@ -80,7 +80,7 @@ pub(crate) struct PluginServices {
 /// renew their bursts.
 pub(crate) struct RateLimiters {
     pub(crate) requests: RateLimiter,
-    pub(crate) events: Mutex<TokenBucket>,
+    pub(crate) events: Mutex<QuotaBucket>,
 }
 
 impl RateLimiters {
@@ -102,7 +102,7 @@ impl Default for RateLimiters {
         let event_burst = events_per_second.saturating_mul(Self::EVENT_BURST);
         Self {
             requests: RateLimiter::new(client_qps, client_burst, now),
-            events: Mutex::new(TokenBucket::new(events_per_second, event_burst, now)),
+            events: Mutex::new(QuotaBucket::new(events_per_second, event_burst, now)),
         }
     }
 }
@@ -138,7 +138,7 @@ impl PluginServices {
     /// Creates the services of a plugin with this name. The client sends its Events.
     pub(crate) fn for_test(name: &str, client: kube::Client) -> Self {
         let name = PluginName::of_file(std::path::Path::new(&format!("{name}.wasm"))).expect("a name");
-        let metrics = crate::metrics::Metrics::register(&mut Default::default()).of(&name);
+        let metrics = crate::metrics::Metrics::register(&mut Default::default()).for_plugin(&name);
         let host_memory = HostMemory::default();
         let logs = crate::logs::PluginLogs::default();
         let shadow = Arc::new(ShadowReport::new(None, Arc::clone(&metrics), Default::default()));
@@ -151,7 +151,7 @@ impl PluginServices {
                 logs.clone(),
                 Default::default(),
             ),
-            log: logs.of(&name),
+            log: logs.for_plugin(&name),
             metrics,
             writes: PluginWrites::new(host_memory.clone()),
             hot_loops: HotLoops::new(name.to_shared(), crate::runtime::hot_loop::Authors::default()),
@@ -169,7 +169,7 @@ impl PluginServices {
             tracer: Tracer::default(),
             settles_writes: true,
             withholds_reasons: Arc::default(),
-            observer: None,
+            recorder_factory: None,
             shadow,
             environment: Environment::default(),
             started: Instant::now(),

@@ -5,31 +5,36 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::directory::{ScanPage, scan};
-use crate::lifecycle::{PluginState, PluginStatus};
+use crate::lifecycle::{LifecycleMetrics, PluginOrigin, PluginState, PluginStatus};
 use crate::name::PluginName;
 
 /// A folder that another source of plugins maintains. Cheap to clone.
 ///
 /// A file in it appears and changes by a rename, so that it is whole at any time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProvidedPlugins {
-    folder: PathBuf,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Not set while the source cannot use it.
+    folder: OnceLock<PathBuf>,
     changed: Notify,
     /// What is wrong, by the plugin's name.
     problems: RwLock<BTreeMap<String, String>>,
     /// What the source has reported, by the plugin's name.
     reports: RwLock<BTreeMap<String, ProvidedReport>>,
+    /// The last new version of each plugin that the host has not reported yet.
+    updates: Mutex<BTreeMap<String, String>>,
+    /// The plugins without a task whose state is exposed as a metric.
+    exposed: Mutex<BTreeSet<String>>,
     /// The plugins of the plugins directory; `None` before its first scan.
     directory: RwLock<Option<Arc<BTreeSet<String>>>>,
 }
@@ -37,6 +42,8 @@ struct Shared {
 /// What a source knows of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProvidedReport {
+    /// The reference from which the plugin is pulled, as it was configured.
+    pub image: String,
     /// The digest of the artifact in the folder; "" if there is none.
     pub digest: String,
     /// Whether that artifact's signatures were verified.
@@ -70,11 +77,29 @@ pub struct ProvidedFailure {
     pub is_unverified: bool,
 }
 
+impl ProvidedReport {
+    fn origin(&self) -> PluginOrigin {
+        let decision = match &self.verification {
+            Verification::Pending => "",
+            Verification::NoPolicy => "no policy",
+            Verification::NoSignatureNeeded => "the policy needs no signature",
+            Verification::Signed(by) => by,
+        };
+        PluginOrigin { image: self.image.clone(), digest: self.digest.clone(), decision: decision.to_owned() }
+    }
+}
+
 impl ProvidedPlugins {
-    /// Creates a source without problems.
+    /// Creates a source without problems, whose folder is not known yet.
     #[must_use]
-    pub fn new(folder: PathBuf) -> Self {
-        Self { folder, shared: Arc::default() }
+    pub fn new() -> Self {
+        Self { shared: Arc::default() }
+    }
+
+    /// Sets the folder with the plugins, and has the host scan it. Only the first call has an effect.
+    pub fn set_folder(&self, folder: PathBuf) {
+        let _ = self.shared.folder.set(folder);
+        self.notify_changed();
     }
 
     /// Has the host scan the folder.
@@ -103,6 +128,30 @@ impl ProvidedPlugins {
         }
     }
 
+    /// Reports that the folder has a new version of a plugin, for the reason in the text.
+    pub fn set_updated(&self, name: &str, text: String) {
+        self.shared.updates.lock().insert(name.to_owned(), text);
+        self.notify_changed();
+    }
+
+    /// Returns the new versions since the last call, by the plugin's name.
+    pub(super) fn take_updates(&self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.shared.updates.lock())
+    }
+
+    /// Exposes the state of the plugins that wait for their files. A plugin that `has_task` exposes its state itself.
+    pub(super) fn expose_states(&self, metrics: &LifecycleMetrics, has_task: impl Fn(&str) -> bool) {
+        let waiting: BTreeSet<_> = self.problems().into_keys().filter(|name| !has_task(name)).collect();
+        let mut exposed = self.shared.exposed.lock();
+        for name in waiting.difference(&exposed) {
+            metrics.for_name(&Arc::from(name.as_str())).enter(PluginState::Waiting);
+        }
+        for name in exposed.difference(&waiting).filter(|name| !has_task(name)) {
+            metrics.forget(&Arc::from(name.as_str()));
+        }
+        *exposed = waiting;
+    }
+
     /// Returns what the source knows of a plugin.
     pub(super) fn report(&self, name: &str) -> ProvidedReport {
         self.shared.reports.read().get(name).cloned().unwrap_or_default()
@@ -124,7 +173,11 @@ impl ProvidedPlugins {
     /// # Errors
     /// The folder cannot be read.
     pub(super) fn add_to(&self, found: &mut ScanPage) -> io::Result<Vec<String>> {
-        let provided = scan(&self.folder)?;
+        let Some(folder) = self.shared.folder.get() else {
+            self.set_directory(found);
+            return Ok(Vec::new());
+        };
+        let provided = scan(folder)?;
         self.set_directory(found);
         let mut duplicates = Vec::new();
         for (name, files) in provided.plugins {
@@ -148,7 +201,17 @@ impl ProvidedPlugins {
         }
     }
 
-    /// Adds the problems to the plugins' status. A plugin with an error of its own keeps that; one without a status waits.
+    /// Adds to the plugins' status what they are made of. A plugin of the directory is not the one of the source.
+    pub(super) fn add_origins(&self, status: &mut [PluginStatus]) {
+        let directory = self.directory();
+        let is_of_directory = |name: &str| directory.as_ref().is_some_and(|names| names.contains(name));
+        let reports = self.shared.reports.read();
+        for shown in status.iter_mut().filter(|shown| !is_of_directory(&shown.name)) {
+            shown.source = reports.get(&shown.name).map(ProvidedReport::origin);
+        }
+    }
+
+    /// Adds the problems to the plugins' status, after the error that a plugin has itself. A plugin without a status waits.
     pub(super) fn add_problems(&self, status: &mut Vec<PluginStatus>) {
         for (name, problem) in &*self.shared.problems.read() {
             let Some(at) = status.iter().position(|status| status.name == *name) else {
@@ -160,6 +223,8 @@ impl ProvidedPlugins {
                 *shown = waiting(name, problem);
             } else if shown.error.is_empty() {
                 shown.error.clone_from(problem);
+            } else if !shown.error.contains(problem.as_str()) {
+                shown.error = format!("{}; {problem}", shown.error);
             }
         }
     }
@@ -169,8 +234,9 @@ impl ProvidedPlugins {
         self.shared.problems.read().clone()
     }
 
+    /// Returns the folder with the plugins; an empty path while it is not known.
     pub(super) fn folder(&self) -> &Path {
-        &self.folder
+        self.shared.folder.get().map_or(Path::new(""), PathBuf::as_path)
     }
 }
 
@@ -186,7 +252,8 @@ mod tests {
 
     fn provided() -> (tempfile::TempDir, ProvidedPlugins) {
         let folder = tempfile::tempdir().expect("a folder");
-        let provided = ProvidedPlugins::new(folder.path().to_owned());
+        let provided = ProvidedPlugins::new();
+        provided.set_folder(folder.path().to_owned());
         (folder, provided)
     }
 
@@ -214,6 +281,16 @@ mod tests {
     }
 
     #[test]
+    fn without_a_folder_the_plugins_of_the_directory_are_found() {
+        let (directory, provided) = (tempfile::tempdir().expect("a folder"), ProvidedPlugins::new());
+        std::fs::write(directory.path().join("a.wasm"), "a").expect("written");
+        let mut found = scan(directory.path()).expect("a scan");
+        assert_eq!(provided.add_to(&mut found).expect("no problem"), Vec::<String>::new());
+        assert_eq!(found.plugins.len(), 1);
+        assert_eq!(provided.directory(), Some(Arc::new(BTreeSet::from(["a".to_owned()]))));
+    }
+
+    #[test]
     fn a_report_is_kept_until_the_default_replaces_it() {
         let (_folder, provided) = provided();
         let report = ProvidedReport { digest: "sha256:1".to_owned(), ..ProvidedReport::default() };
@@ -221,6 +298,61 @@ mod tests {
         assert_eq!((provided.report("p"), provided.report("q")), (report, ProvidedReport::default()));
         provided.set_report("p", ProvidedReport::default());
         assert!(provided.shared.reports.read().is_empty());
+    }
+
+    #[test]
+    fn the_status_has_what_a_plugin_is_made_of_unless_the_directory_has_one_of_its_name() {
+        let provided = ProvidedPlugins::new();
+        let report = ProvidedReport {
+            image: "r.example/team/p:1".to_owned(),
+            digest: "sha256:1".to_owned(),
+            verification: Verification::Signed("signed by ci".to_owned()),
+            failure: None,
+        };
+        for name in ["p", "own"] {
+            provided.set_report(name, report.clone());
+        }
+        *provided.shared.directory.write() = Some(Arc::new(BTreeSet::from(["own".to_owned()])));
+        let mut status = ["p", "own", "other"].map(|name| PluginStatus::refused(name, &""));
+        provided.add_origins(&mut status);
+        let [p, own, other] = status.map(|status| status.source.map(|origin| origin.to_string()));
+        assert_eq!(p.as_deref(), Some("r.example/team/p:1 (sha256:1): signed by ci"));
+        assert_eq!((own, other), (None, None));
+    }
+
+    #[test]
+    fn a_plugin_without_a_task_has_the_metric_of_the_state_waiting() {
+        let mut registry = prometheus_client::registry::Registry::default();
+        let (metrics, provided) = (LifecycleMetrics::register(&mut registry), ProvidedPlugins::new());
+        for name in ["absent", "running"] {
+            provided.set_problem(name, Some("the registry is gone".to_owned()));
+        }
+        let encoded = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).expect("encoded");
+            text
+        };
+        let series = |text: &str, plugin: &str, state: &str| {
+            let labels =
+                format!("plugin_state{{controller=\"{plugin}\",plugin=\"{plugin}\",state=\"{state}\"}}");
+            text.lines().find_map(|line| line.split_once(&labels)).map(|(_, value)| value.trim().to_owned())
+        };
+        provided.expose_states(&metrics, |name| name == "running");
+        let text = encoded();
+        assert_eq!(series(&text, "absent", "waiting").as_deref(), Some("1"));
+        assert_eq!(series(&text, "absent", "running").as_deref(), Some("0"));
+        assert_eq!(series(&text, "running", "waiting"), None);
+
+        // Its file has arrived, and its task exposes the state from now on.
+        metrics.for_name(&Arc::from("absent")).enter(PluginState::Running);
+        provided.expose_states(&metrics, |_| true);
+        assert_eq!(series(&encoded(), "absent", "running").as_deref(), Some("1"));
+
+        provided.set_problem("gone", Some("the registry is gone".to_owned()));
+        provided.expose_states(&metrics, |name| name != "gone");
+        provided.set_problem("gone", None);
+        provided.expose_states(&metrics, |name| name != "gone");
+        assert_eq!(series(&encoded(), "gone", "waiting"), None);
     }
 
     #[test]
@@ -236,8 +368,9 @@ mod tests {
             running("b", "own", false),
             running("c", "", true),
             running("d", "", false),
+            running("g", "it waits; the registry is gone", false),
         ];
-        for name in ["a", "b", "c", "e"] {
+        for name in ["a", "b", "c", "e", "g"] {
             provided.set_problem(name, Some("the registry is gone".to_owned()));
         }
         assert!(provided.set_problem("f", Some("x".to_owned())));
@@ -251,9 +384,10 @@ mod tests {
             shown,
             [
                 ("a", PluginState::Running, problem),
-                ("b", PluginState::Running, "own"),
+                ("b", PluginState::Running, "own; the registry is gone"),
                 ("c", PluginState::Waiting, problem),
                 ("d", PluginState::Running, ""),
+                ("g", PluginState::Running, "it waits; the registry is gone"),
                 ("e", PluginState::Waiting, problem),
             ]
         );

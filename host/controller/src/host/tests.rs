@@ -1,8 +1,10 @@
 //! When the API server counts as reached.
 
 use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
 
 use super::*;
+use crate::config::sidecar::GrantMode;
 
 /// Returns a host whose API server answers requests for its version with the codes, the last one first, and then with 200.
 fn host_with_codes(codes: &Arc<Mutex<Vec<u16>>>) -> PluginHost {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pilothouse_informer::RateLimit;
+
 /// The first delay, before jitter.
 const BASE_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay, before jitter.
@@ -11,8 +13,7 @@ const MAX_DELAY: Duration = Duration::from_secs(300);
 /// directions by `jitter`, from 0 to 1. The jitter keeps plugins that failed together from being retried
 /// together.
 pub(crate) fn delay(failures: u32, jitter: f64) -> Duration {
-    let factor = 1_u32.checked_shl(failures).filter(|_| failures < 31).unwrap_or(u32::MAX);
-    let delay = BASE_DELAY.checked_mul(factor).map_or(MAX_DELAY, |delay| delay.min(MAX_DELAY));
+    let delay = RateLimit::default().with_base(BASE_DELAY).with_max(MAX_DELAY).per_key(failures);
     delay.mul_f64(0.8 + 0.4 * jitter.clamp(0.0, 1.0))
 }
 

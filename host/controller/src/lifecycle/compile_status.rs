@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::state_machine::rfc_3339;
+use crate::timestamp::rfc_3339;
 
 /// Since when a plugin's code is being compiled. Cheap to clone; all versions of a plugin share it.
 #[derive(Clone, Default)]

@@ -87,6 +87,12 @@ impl Health {
         Some(CallPermit { health: self, kind, is_reported: false })
     }
 
+    /// Whether [`try_acquire`](Self::try_acquire) returns no permit now.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.0.access.is_blocked()
+            || (!self.0.is_clean.load(Ordering::Acquire) && self.check_allowed().is_err())
+    }
+
     /// Waits until [`try_acquire`](Self::try_acquire) may return a permit. Cancellation safe.
     pub(crate) async fn wait_until_allowed(&self) {
         while self.0.access.wait_until_unblocked().await {
@@ -260,15 +266,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiters_wake_after_the_backoff_and_after_a_successful_probe() {
         let health = broken();
+        assert!(health.is_blocked());
         let text = health.backing_off().expect("it backs off").to_string();
         assert_eq!(text, "5 faults in a row, the last: it trapped");
         let start = Instant::now();
         health.wait_until_allowed().await;
-        assert!(start.elapsed() >= Duration::from_millis(800));
+        assert!(start.elapsed() >= Duration::from_millis(800) && !health.is_blocked());
         let probe = health.try_acquire().expect("the probe");
         let mut second = task::spawn(health.wait_until_allowed());
         assert_pending!(second.poll());
-        assert!(health.try_acquire().is_none());
+        assert!(health.try_acquire().is_none() && health.is_blocked());
         probe.succeeded(Activity::Reconcile);
         assert!(second.is_woken());
         assert_ready!(second.poll());

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::state_machine::rfc_3339;
 use super::status::PluginState;
+use crate::timestamp::rfc_3339;
 
 /// The number of changes that are kept.
 const MAX_CHANGES: usize = 32;

@@ -48,13 +48,30 @@ impl LifecycleMetrics {
         }
     }
 
-    pub(crate) fn of(&self, plugin: &PluginName) -> StateMetrics {
+    pub(crate) fn for_plugin(&self, plugin: &PluginName) -> StateMetrics {
+        self.for_name(&plugin.to_shared())
+    }
+
+    /// Returns the metrics of a plugin that another source than the directory names.
+    pub(crate) fn for_name(&self, plugin: &Arc<str>) -> StateMetrics {
         StateMetrics(PluginState::ALL.map(|state| {
-            let labels =
-                ByState { controller: plugin.to_shared(), plugin: plugin.to_shared(), state: state.as_str() };
+            let labels = ByState::of(plugin, state);
             let gauge = self.states.get_or_create_owned(&labels);
             (state, gauge, self.transitions.get_or_create_owned(&labels))
         }))
+    }
+
+    /// Removes the states of a plugin that does not exist any more. The transitions stay, because they are counters.
+    pub(crate) fn forget(&self, plugin: &Arc<str>) {
+        for state in PluginState::ALL {
+            self.states.remove(&ByState::of(plugin, state));
+        }
+    }
+}
+
+impl ByState {
+    fn of(plugin: &Arc<str>, state: PluginState) -> Self {
+        Self { controller: Arc::clone(plugin), plugin: Arc::clone(plugin), state: state.as_str() }
     }
 }
 

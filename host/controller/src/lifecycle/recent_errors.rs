@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::state_machine::rfc_3339;
 use super::status::LastError;
 use crate::environment::WallClock;
 use crate::logs::format_prefix;
+use crate::timestamp::rfc_3339;
 
 /// The number of calls that fail in a row before a plugin counts as failing. One object that cannot be reconciled is not enough.
 const FAILING_AFTER: u64 = 3;

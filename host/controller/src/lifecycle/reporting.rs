@@ -10,12 +10,13 @@ use pilothouse_model::Object;
 use serde_json::json;
 
 use super::history::{StateChange, StateHistory};
-use super::state_machine::{IllegalTransition, Input, StateMachine, rfc_3339};
+use super::state_machine::{IllegalTransition, Input, StateMachine};
 use super::status::{HostMemoryStatus, PluginState, PluginStatus};
-use crate::client::{EventRecorder, NewEvent};
+use crate::client::{EventRecorder, NewEvent, short_note};
 use crate::environment::WallClock;
 use crate::metrics::PluginMetrics;
 use crate::name::PluginName;
+use crate::timestamp::rfc_3339;
 
 /// A plugin that waits this long gets an Event.
 const LONG_WAIT: Duration = Duration::from_secs(30);
@@ -23,8 +24,6 @@ const LONG_WAIT: Duration = Duration::from_secs(30);
 const EVENT_BURST: u32 = 10;
 /// The interval after which one more Event may be sent.
 const EVENT_INTERVAL: Duration = Duration::from_secs(60);
-/// Maximum length of an Event's note in characters: the API server accepts 1024 bytes.
-const MAX_NOTE: usize = 256;
 /// Maximum length of a note about a plugin that is not provided, in bytes. Longer than others, because the remedy is at its end.
 const MAX_PROBLEM: usize = 1000;
 
@@ -166,6 +165,7 @@ impl Lifecycle {
             last_error: None,
             rollout: None,
             shadow: None,
+            source: None,
         }
     }
 
@@ -184,7 +184,7 @@ impl Lifecycle {
                 warning: event.warning,
                 reason: event.reason.to_owned(),
                 action: "Run".to_owned(),
-                note: event.note.chars().take(MAX_NOTE).collect(),
+                note: short_note(&event.note),
             });
         if !recorded {
             self.metrics.events_dropped.inc();
@@ -210,6 +210,18 @@ pub(crate) fn not_provided(name: &str, namespace: &str, problem: &str) -> Option
         reason: "NotProvided".to_owned(),
         action: "Load".to_owned(),
         note: problem[..problem.floor_char_boundary(MAX_PROBLEM)].to_owned(),
+    })
+}
+
+/// Returns an Event about a new version of a plugin that another source provides.
+pub(crate) fn provided(name: &str, namespace: &str, text: &str) -> Option<NewEvent> {
+    Some(NewEvent {
+        plugin: name.into(),
+        regarding: plugin_object(name, namespace)?,
+        warning: false,
+        reason: "Provided".to_owned(),
+        action: "Load".to_owned(),
+        note: text[..text.floor_char_boundary(MAX_PROBLEM)].to_owned(),
     })
 }
 
@@ -347,7 +359,7 @@ mod tests {
         });
         let mut registry = Registry::default();
         let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
-        let metrics = Metrics::register(&mut registry).of(&name);
+        let metrics = Metrics::register(&mut registry).for_plugin(&name);
         let events = EventRecorder::start(
             ApiClient::new(kube::Client::new(service, "default")),
             "pod".into(),

@@ -128,6 +128,30 @@ pub struct PluginStatus {
     /// The new version that runs in the shadow of the running one; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
+    /// What a plugin from a registry is made of; absent for a plugin of the directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<PluginOrigin>,
+}
+
+/// What a plugin from a registry is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginOrigin {
+    /// The reference from which it is pulled, as it was configured.
+    pub image: String,
+    /// The digest of the artifact that the host keeps, such as `sha256:…`; "" if there is none yet. After a rollback, another version runs.
+    pub digest: String,
+    /// Why that artifact may be loaded, such as `signed by ci`; "" if there is none yet.
+    pub decision: String,
+}
+
+impl std::fmt::Display for PluginOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.digest.as_str() {
+            "" => write!(f, "{}, of which the host has no version yet", self.image),
+            digest => write!(f, "{} ({digest}): {}", self.image, self.decision),
+        }
+    }
 }
 
 /// The last error of a call of a plugin's guests.
@@ -199,6 +223,7 @@ impl PluginStatus {
             last_error: None,
             rollout: None,
             shadow: None,
+            source: None,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct LoadAuthorization<'a> {
     pub(super) plugin: &'a PluginName,
     pub(super) log: &'a PluginLog,
     pub(super) sidecar: &'a Sidecar,
-    place: SidecarLocation,
+    pub(super) place: SidecarLocation,
     /// The running version, if the grants of the sidecar have changed since it was loaded. While the new version
     /// waits, the running one must not use what was taken away.
     running_with_old_grants: Option<&'a Version>,
@@ -118,6 +118,7 @@ impl<'a> LoadAuthorization<'a> {
         let reviewer = Reviewer {
             server: self.services.server.clone(),
             plugin: self.plugin.clone(),
+            place: self.place,
             account: self.sidecar.service_account.clone()?,
             reads,
             impersonates: !descriptor.writes.is_empty(),

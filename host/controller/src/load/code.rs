@@ -1,18 +1,59 @@
 //! Gets a version's code: that of a running version, from the cache, or by compiling the file.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use pilothouse_plugin::{CompiledPlugin, Engine, LogLevel};
 
-use super::files::{FileInfo, wasm};
+use super::files::{FileInfo, read, wasm};
+use super::next_version::{code_in_use, next_version};
 use super::speculative_compile::SpeculativeCompile;
-use super::{LoadProblem, LoadStep, Report};
+use super::{LoadInputs, LoadOutcome, LoadProblem, LoadStep, Report};
 use crate::directory::PluginFiles;
 use crate::guest_host::PluginServices;
+use crate::load::version::Role;
 use crate::rollout::KnownVersion;
 
+/// The code of the version that a load makes.
+pub(super) struct LoadedCode {
+    pub(super) code: CompiledPlugin,
+    /// What was read of the plugin's files. If `is_replacement`, their code does not run.
+    pub(super) file: FileInfo,
+    /// Which keys the version is to reconcile.
+    pub(super) role: Role,
+    /// Whether the code is that of a version that runs in place of the file's.
+    pub(super) is_replacement: bool,
+}
+
+/// Returns the code of the version to load, or the outcome of a load that makes none.
+pub(super) async fn load_code(
+    inputs: &LoadInputs<'_>,
+    sidecar_text: String,
+    speculative: Option<SpeculativeCompile>,
+) -> Result<ControlFlow<LoadOutcome, LoadedCode>, LoadProblem> {
+    let LoadInputs { services, plugin, files, sidecar, running, canary, report } = inputs;
+    let _load_permit = services.engine.acquire_load_permit().await;
+    let file = read(files, sidecar_text).await?;
+    let (role, replacement) = match next_version(&plugin.rollout, sidecar, &file, *running, *canary) {
+        ControlFlow::Continue(next) => next,
+        ControlFlow::Break(outcome) => return Ok(ControlFlow::Break(outcome)),
+    };
+    let may_run_alone = role == Role::BesideCanary && running.is_none();
+    let digest = replacement.as_ref().map_or(&file.digest, |version| &version.digest);
+    let in_use = code_in_use([*running, *canary], digest);
+    let kept =
+        kept_code(&services.engine, plugin, in_use, replacement, &files.wasm, &file, may_run_alone).await?;
+    let is_replacement = kept.is_some();
+    let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
+    let code = match kept {
+        Some(code) => code,
+        None => file_code(&services.engine, plugin, in_use, speculative, files, &file, report).await?,
+    };
+    Ok(ControlFlow::Continue(LoadedCode { code, file, role, is_replacement }))
+}
+
 /// Returns the code of the files, or that of a plugin which is in memory.
-pub(super) async fn file_code(
+async fn file_code(
     engine: &Engine,
     plugin: &PluginServices,
     running: Option<&CompiledPlugin>,
@@ -74,7 +115,7 @@ async fn code(
 }
 
 /// Returns the code of `version`, which is to run in place of that of the file; `None` without one.
-pub(super) async fn kept_code(
+async fn kept_code(
     engine: &Engine,
     plugin: &PluginServices,
     running: Option<&CompiledPlugin>,

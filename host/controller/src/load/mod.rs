@@ -28,12 +28,10 @@ use tokio::time::sleep;
 
 use authorization::LoadAuthorization;
 pub(crate) use authorization::not_granted;
-use code::{file_code, kept_code};
+use code::{LoadedCode, load_code};
 use describe::describe;
 pub(crate) use describe::{check_exports, unused_exports};
-use files::read;
 use new_crds::NewCrds;
-use next_version::{code_in_use, next_version};
 pub(crate) use problem::LoadProblem;
 use speculative_compile::SpeculativeCompiler;
 use watches::PreparedWatches;
@@ -46,7 +44,7 @@ use crate::client::fence::Fence;
 use crate::client::grants::Grants;
 use crate::client::writer::Writer;
 use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
-use crate::config::current_grants::GrantsWriter;
+use crate::config::current_grants::{GrantsWriter, SidecarGrants};
 use crate::config::descriptor::Descriptor;
 use crate::config::limits::{self, EffectiveLimits};
 use crate::config::sidecar::{CanaryShare, GrantMode, ProbationPeriod, Sidecar};
@@ -156,7 +154,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// may still provide (a CRD, a permission, an unreachable server), and reports that through `report`.
 pub(crate) async fn load(
     services: LoadServices,
-    mut plugin: PluginServices,
+    plugin: PluginServices,
     grants_writer: GrantsWriter,
     files: PluginFiles,
     running: Option<Arc<Version>>,
@@ -172,69 +170,104 @@ pub(crate) async fn load(
         return Ok(LoadOutcome::Disabled);
     }
 
-    let load_permit = services.engine.acquire_load_permit().await;
-    let read = read(&files, sidecar_text).await?;
-    let (role, replacement) = match next_version(&plugin.rollout, &sidecar, &read, running, canary) {
-        ControlFlow::Continue(next) => next,
+    let mut inputs =
+        LoadInputs { services: &services, plugin, files: &files, sidecar, running, canary, report: &report };
+    let loaded = match load_code(&inputs, sidecar_text, speculative).await? {
+        ControlFlow::Continue(loaded) => loaded,
         ControlFlow::Break(outcome) => return Ok(outcome),
     };
-    let is_canary = matches!(role, Role::Canary(_));
-    let may_run_alone = role == Role::BesideCanary && running.is_none();
-    let digest = replacement.as_ref().map_or(&read.digest, |version| &version.digest);
-    let in_use = code_in_use([running, canary], digest);
-    let kept =
-        kept_code(&services.engine, &plugin, in_use, replacement, &files.wasm, &read, may_run_alone).await?;
-    let is_replacement = kept.is_some();
-    let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
-    let code = match kept {
-        Some(code) => code,
-        None => file_code(&services.engine, &plugin, in_use, speculative, &files, &read, &report).await?,
-    };
-    drop(load_permit);
+    let is_canary = matches!(loaded.role, Role::Canary(_));
 
     report(LoadStep::Describing);
-    let config: Arc<str> = sidecar.config_json().into();
-    let descriptor = describe(&services.engine, &plugin, &code, &config, &files, &sidecar).await?;
-    let limits = apply_limits(&plugin, &descriptor, &sidecar)?;
+    let described = describe_version(&inputs, &loaded.code).await?;
+    let descriptor = &described.descriptor;
     if let Some(running) = running.filter(|_| is_canary) {
-        canary::check(&running.descriptor, &descriptor, &plugin.name)?;
-        plugin.writes = plugin.writes.for_canary();
+        canary::check(&running.descriptor, descriptor, &inputs.plugin.name)?;
+        inputs.plugin.writes = inputs.plugin.writes.for_canary();
     }
 
     let mut crds = NewCrds::new(running);
     // The CRDs of a newer version stay when an older one runs again: objects may be stored in their versions.
-    if !is_replacement {
-        let applied = apply_crds_and_wait(&services, &descriptor, &sidecar, &report, &mut crds).await;
+    if !loaded.is_replacement {
+        let applied = apply_crds_and_wait(&services, descriptor, &inputs.sidecar, &report, &mut crds).await;
         applied.map_err(|problem| crds.with_applied_crds(problem))?;
     }
 
     let access = Arc::<Access>::default();
-    let health = Health::new(Arc::clone(&access), plugin.environment.randomness.clone());
-    let indexer = start_indexer(&plugin, &descriptor, &code, &config, &limits, &health);
-    let views = Views { access, indexer, writes: plugin.writes.clone(), ..Views::default() };
+    let health = Health::new(Arc::clone(&access), inputs.plugin.environment.randomness.clone());
+    let indexer = start_indexer(&inputs.plugin, &described, &loaded.code, &health);
+    let views = Views { access, indexer, writes: inputs.plugin.writes.clone(), ..Views::default() };
     let grants = (&grants_writer, &*sidecar_grants);
-    let authorization = LoadAuthorization::new(&services, &plugin, &sidecar, grants, running, &report);
+    let authorization =
+        LoadAuthorization::new(&services, &inputs.plugin, &inputs.sidecar, grants, running, &report);
     // A canary has subscriptions of its own, because the running version goes on with its own.
     let reused = running.filter(|_| !is_canary);
-    let prepared = prepare_watches(&authorization, &descriptor, reused, views, &report).await;
-    let PreparedWatches { views, routes, observer_subscriptions } =
-        prepared.map_err(|problem| crds.with_applied_crds(problem))?;
+    let prepared = prepare_watches(&authorization, descriptor, reused, views, &report).await;
+    let prepared = prepared.map_err(|problem| crds.with_applied_crds(problem))?;
 
+    let version = assemble_version(inputs, loaded, described, sidecar_grants, prepared, health).await?;
+    Ok(LoadOutcome::Version(Box::new(version)))
+}
+
+/// What the steps of a load work with.
+struct LoadInputs<'a> {
+    services: &'a LoadServices,
+    plugin: PluginServices,
+    files: &'a PluginFiles,
+    sidecar: Sidecar,
+    running: Option<&'a Version>,
+    canary: Option<&'a Version>,
+    report: &'a Report,
+}
+
+/// The descriptor of the new version, and what follows from it and the sidecar.
+struct DescribedVersion {
+    descriptor: Descriptor,
+    /// The plugin's configuration, from the sidecar.
+    config: Arc<str>,
+    limits: EffectiveLimits,
+}
+
+/// Describes the new version, and raises the plugin's limits to its own.
+async fn describe_version(
+    inputs: &LoadInputs<'_>,
+    code: &CompiledPlugin,
+) -> Result<DescribedVersion, LoadProblem> {
+    let LoadInputs { services, plugin, files, sidecar, .. } = inputs;
+    let config: Arc<str> = sidecar.config_json().into();
+    let descriptor = describe(&services.engine, plugin, code, &config, files, sidecar).await?;
+    let limits = apply_limits(plugin, &descriptor, sidecar)?;
+    Ok(DescribedVersion { descriptor, config, limits })
+}
+
+/// Creates the version from what the load has prepared.
+async fn assemble_version(
+    inputs: LoadInputs<'_>,
+    loaded: LoadedCode,
+    described: DescribedVersion,
+    sidecar_grants: Arc<SidecarGrants>,
+    prepared: PreparedWatches,
+    health: Health,
+) -> Result<Version, LoadProblem> {
+    let LoadInputs { services, plugin, files, sidecar, .. } = inputs;
+    let PreparedWatches { views, routes, observer_subscriptions } = prepared;
     let fence = Fence::default();
-    let capabilities =
-        capabilities(&services, &plugin, &sidecar, &descriptor, &limits, Arc::clone(&views), &fence)?;
+    let capabilities = capabilities(services, &plugin, &sidecar, &described, Arc::clone(&views), &fence)?;
+    let LoadedCode { code, role, file, .. } = loaded;
+    let DescribedVersion { descriptor, config, limits } = described;
     let host = GuestHost::new(plugin, config, capabilities).observed(code.digest());
-    let host = shadow::attach(&services.engine, host, &role, &files, &sidecar, &descriptor, &limits).await;
+    let (host, shadow) =
+        shadow::attach(&services.engine, host, &role, files, &sidecar, &descriptor, &limits).await;
     let pool = InstancePool::new(code, host, limits.instance);
     // When a host starts, most plugins have no work: their idle code is released at once, so that the next plugin
     // can use the memory.
     pool.drop_idle(Duration::ZERO);
-    Ok(LoadOutcome::Version(Box::new(Version {
+    Ok(Version {
         digest: pool.code().digest().to_owned(),
-        file_digest: read.digest,
+        file_digest: file.digest,
         probation: sidecar.rollout.probation.map(ProbationPeriod::duration),
         role,
-        sidecar_text: read.sidecar_text,
+        sidecar_text: file.sidecar_text,
         sidecar_grants,
         workers: workers(&descriptor, &sidecar, pool.code().exports()),
         dedicated_instance: DedicatedInstance::new(pool.clone(), !observer_subscriptions.is_empty()),
@@ -244,13 +277,14 @@ pub(crate) async fn load(
         observer_subscriptions,
         fence,
         health,
+        shadow,
         renamed_watches: Mutex::default(),
         newer_crds: Mutex::default(),
         plugin_limits: limits.plugin,
         must_reload: AtomicBool::new(false),
         compared_kinds: Mutex::default(),
         descriptor,
-    })))
+    })
 }
 
 /// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
@@ -307,15 +341,14 @@ async fn apply_crds_and_wait(
 /// Starts the task that computes index values, if the descriptor has computed indexes.
 fn start_indexer(
     plugin: &PluginServices,
-    descriptor: &Descriptor,
+    described: &DescribedVersion,
     code: &CompiledPlugin,
-    config: &Arc<str>,
-    limits: &EffectiveLimits,
     health: &Health,
 ) -> Option<Indexer> {
-    descriptor.computed_indexes().next()?;
-    let host = GuestHost::for_describe(plugin.clone(), Arc::clone(config)).observed(code.digest());
-    let instances = InstancePool::new(code.clone(), Arc::new(host), limits.instance.clone());
+    described.descriptor.computed_indexes().next()?;
+    let config = Arc::clone(&described.config);
+    let host = GuestHost::for_describe(plugin.clone(), config).observed(code.digest());
+    let instances = InstancePool::new(code.clone(), Arc::new(host), described.limits.instance.clone());
     Some(Indexer::start(instances, plugin.clone(), health.clone()))
 }
 
@@ -341,11 +374,11 @@ fn capabilities(
     services: &LoadServices,
     plugin: &PluginServices,
     sidecar: &Sidecar,
-    descriptor: &Descriptor,
-    limits: &EffectiveLimits,
+    described: &DescribedVersion,
     views: Arc<Views>,
     fence: &Fence,
 ) -> Result<Capabilities, LoadProblem> {
+    let DescribedVersion { descriptor, limits, .. } = described;
     // Reads, writes, and the reads that resolve an unknown write outcome are all sent as the service account.
     let server = match &sidecar.service_account {
         Some(account) => services.server.acting_as(account),

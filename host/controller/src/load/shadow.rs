@@ -13,10 +13,10 @@ use crate::config::sidecar::Sidecar;
 use crate::directory::{PluginFiles, plugin_file};
 use crate::guest_host::GuestHost;
 use crate::load::version::Role;
-use crate::shadow::{self, NewVersion, ShadowObserver, WatchNames};
+use crate::shadow::{self, NewVersion, ShadowRecord, ShadowRecorder, WatchNames};
 
 /// Starts the shadow of a version that reconciles with this host, if an operator wants one. A shadow that cannot run does not keep the
-/// version from running: the status and the log have the reason.
+/// version from running: the status and the log have the reason. Returns the host, and what is shown of the shadow once the version runs.
 pub(super) async fn attach(
     engine: &Engine,
     host: GuestHost,
@@ -25,15 +25,14 @@ pub(super) async fn attach(
     sidecar: &Sidecar,
     descriptor: &Descriptor,
     limits: &EffectiveLimits,
-) -> Arc<GuestHost> {
+) -> (Arc<GuestHost>, Option<Arc<ShadowRecord>>) {
     // The running version beside a canary keeps its shadow.
     if matches!(role, Role::Canary(_)) {
-        return Arc::new(host);
+        return (Arc::new(host), None);
     }
     let report = Arc::clone(&host.services().shadow);
     let Some(file) = ShadowFile::wanted(files, sidecar, report.flag()) else {
-        report.end();
-        return Arc::new(host);
+        return (Arc::new(host), None);
     };
     let (version, shadow) = match load(engine, &file, host.config(), descriptor, &limits.instance).await {
         Ok(loaded) => loaded,
@@ -41,16 +40,15 @@ pub(super) async fn attach(
             let path = file.path();
             let text = format!("the shadow {} does not run: {problem}", path.display());
             host.services().log.host(LogLevel::Warn, format_args!("{text}"), &[]);
-            report.fail(&path, problem);
-            return Arc::new(host);
+            return (Arc::new(host), Some(report.record_of_failure(&path, problem)));
         }
     };
-    report.begin(&file.path(), shadow.code.digest(), &version);
-    let (observer, reconciles) = ShadowObserver::new(Arc::clone(&report));
-    let host = Arc::new(host.also_observed_by(Arc::new(observer)));
+    let record = report.record_of(&file.path(), shadow.code.digest(), &version);
+    let (recorder, reconciles) = ShadowRecorder::new(Arc::clone(&record));
+    let host = Arc::new(host.also_recorded_by(Arc::new(recorder)));
     let running: Arc<dyn Host> = Arc::<GuestHost>::clone(&host);
-    shadow::start(shadow, Arc::downgrade(&running), reconciles, report);
-    host
+    shadow::start(shadow, Arc::downgrade(&running), reconciles, Arc::clone(&record));
+    (host, Some(record))
 }
 
 /// The file of a shadow.

@@ -22,8 +22,9 @@ use crate::config::sidecar::Sidecar;
 use crate::lifecycle::Health;
 use crate::runtime::RenamedWatches;
 use crate::runtime::dedicated_instance::DedicatedInstance;
+use crate::runtime::key_mapper::KeyMapper;
 use crate::runtime::predicate::{Predicate, PredicateSuspension};
-use crate::runtime::targets::Targets;
+use crate::shadow::ShadowRecord;
 
 /// A version that was described and whose watches are synced.
 pub(crate) struct Version {
@@ -54,6 +55,8 @@ pub(crate) struct Version {
     pub(crate) fence: Fence,
     /// Counts the faults of this version's guests. A new version starts without faults.
     pub(crate) health: Health,
+    /// What is shown of its shadow while it runs; `None` without one.
+    pub(crate) shadow: Option<Arc<ShadowRecord>>,
     /// How the target watches of earlier versions map to this one's, for keys that were queued under the old
     /// names.
     pub(crate) renamed_watches: Mutex<RenamedWatches>,
@@ -110,7 +113,7 @@ pub(crate) struct ResolvedTrigger {
     pub(crate) predicate: Predicate,
     /// Whether the predicate is suspended, because it costs too much.
     pub(crate) suspension: Mutex<PredicateSuspension>,
-    pub(crate) targets: Targets,
+    pub(crate) mapper: KeyMapper,
     pub(crate) target_watch: Arc<str>,
 }
 
@@ -246,6 +249,7 @@ impl Version {
             routes: Vec::new(),
             observer_subscriptions: Vec::new(),
             fence: Fence::default(),
+            shadow: None,
             health: Health::new(Arc::clone(&views.access), Default::default()),
             renamed_watches: Mutex::default(),
             newer_crds: Mutex::default(),

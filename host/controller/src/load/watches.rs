@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::authorization::{LoadAuthorization, crd_not_granted};
 use super::{LoadProblem, LoadServices, LoadStep, RECHECK_INTERVAL, Report};
-use crate::access::{AccessMonitor, RequiredRead, forbidden, only_name};
+use crate::access::{Access, AccessMonitor, RequiredRead, Reviewer, forbidden, only_name};
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::OwnWrites;
 use crate::cache::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
@@ -22,9 +22,8 @@ use crate::client::{DiscoveryError, Freshness};
 use crate::config::descriptor::{Descriptor, Index, Trigger, Watch};
 use crate::lifecycle::WaitingFor;
 use crate::load::version::{ObserverSubscription, ResolvedTrigger, Version, WatchRoute, WatchSubscription};
-use crate::name::PluginName;
+use crate::runtime::key_mapper::KeyMapper;
 use crate::runtime::predicate::Predicate;
-use crate::runtime::targets::Targets;
 
 /// A version's watches, all synced.
 pub(super) struct PreparedWatches {
@@ -59,62 +58,97 @@ pub(super) async fn subscribe(
     let reviewer = authorization.wait_for_account_permissions(descriptor, reads(&watches, &resources)?).await;
     let mut routes = Vec::new();
     for watch in &watches {
-        let name: Arc<str> = watch.name.as_str().into();
         let resource = &resources[watch.name.as_str()];
-        let (mut subscriptions, mut filters) = (Vec::new(), Vec::new());
-        for key in informer_keys(watch, resource)? {
-            let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
-            let subscribed = match take_reusable(&mut reusable, &key, resync) {
-                Some(subscribed) => subscribed,
-                None => {
-                    let subscription = Arc::new(subscription(services, watch, &key, resync)?);
-                    WatchSubscription::new(key, resync, subscription)
-                }
-            };
-            subscriptions.push(Arc::clone(&subscribed.subscription));
-            let trigger = resolved_trigger(descriptor, watch, &resources)?;
-            let has_computed_index = watch.indexes.iter().any(|index| index.computed);
-            let delivery_hold = has_computed_index.then(|| subscribed.filter.hold());
-            filters.push(Arc::clone(&subscribed.filter));
-            routes.push(WatchRoute {
-                watch: Arc::clone(&name),
-                subscribed,
-                trigger,
-                _delivery_hold: delivery_hold,
-            });
-        }
+        let routes_of_watch = subscribe_to(services, descriptor, watch, &resources, &mut reusable)?;
         // Writes of the old version that the cache does not show yet must survive the swap.
         let own_writes = views.writes.for_resource(resource);
-        filters.iter().for_each(|filter| own_writes.add_filter(filter));
+        routes_of_watch.iter().for_each(|route| own_writes.add_filter(&route.subscribed.filter));
+        let subscriptions =
+            routes_of_watch.iter().map(|route| Arc::clone(&route.subscribed.subscription)).collect();
         let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
-        views.by_name.insert(name, Box::new(view));
+        views.by_name.insert(watch.name.as_str().into(), Box::new(view));
+        routes.extend(routes_of_watch);
     }
-    let watched =
-        |route: &WatchRoute| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
-    let access_monitor = AccessMonitor {
-        plugin: authorization.plugin.clone(),
-        log: authorization.log.clone(),
-        access: Arc::clone(&views.access),
-        watched: routes.iter().map(watched).collect(),
-        randomness: services.environment.randomness.clone(),
-        reviews: reviewer.map(|reviewer| (reviewer, services.access_review_interval)),
-    };
+    let access_monitor = access_monitor(authorization, Arc::clone(&views.access), &routes, reviewer);
     views.access_monitor = Some(access_monitor.start());
     for route in &routes {
-        wait_for_sync(authorization.plugin, route, report).await?;
+        wait_for_sync(authorization, route, report).await?;
     }
     // The observer's subscriptions are made only after the sync, so that each delivers all objects at once.
-    let mut observer_subscriptions = Vec::new();
-    for route in &routes {
-        let Some(watch) = descriptor.watch(&route.watch).filter(|watch| watch.notify) else { continue };
-        let WatchSubscription { key, resync, .. } = &route.subscribed;
-        let subscription = subscription(services, watch, key, *resync)?;
-        observer_subscriptions.push(ObserverSubscription { watch: Arc::clone(&route.watch), subscription });
-    }
+    let mut observer_subscriptions = subscribe_observer(services, descriptor, &routes)?;
     // Both are constant for as long as the version runs.
     routes.shrink_to_fit();
     observer_subscriptions.shrink_to_fit();
     Ok(PreparedWatches { views: Arc::new(views), routes, observer_subscriptions })
+}
+
+/// Subscribes to a watch. Returns a route for each of its informers, with a subscription that is taken over if there is an equal one.
+fn subscribe_to(
+    services: &LoadServices,
+    descriptor: &Descriptor,
+    watch: &Watch,
+    resources: &BTreeMap<&str, ResourceType>,
+    reusable: &mut Vec<WatchSubscription>,
+) -> Result<Vec<WatchRoute>, LoadProblem> {
+    let name: Arc<str> = watch.name.as_str().into();
+    let resync = (watch.resync > 0).then(|| Duration::from_millis(watch.resync.into()));
+    let has_computed_index = watch.indexes.iter().any(|index| index.computed);
+    let mut routes = Vec::new();
+    for key in informer_keys(watch, &resources[watch.name.as_str()])? {
+        let subscribed = match take_reusable(reusable, &key, resync) {
+            Some(subscribed) => subscribed,
+            None => {
+                let subscription = Arc::new(subscription(services, watch, &key, resync)?);
+                WatchSubscription::new(key, resync, subscription)
+            }
+        };
+        let trigger = resolved_trigger(descriptor, watch, resources)?;
+        let delivery_hold = has_computed_index.then(|| subscribed.filter.hold());
+        routes.push(WatchRoute {
+            watch: Arc::clone(&name),
+            subscribed,
+            trigger,
+            _delivery_hold: delivery_hold,
+        });
+    }
+    Ok(routes)
+}
+
+/// Returns the monitor of the permissions that the routes need. It reviews those of the service account if there is a `reviewer`.
+fn access_monitor(
+    authorization: &LoadAuthorization<'_>,
+    access: Arc<Access>,
+    routes: &[WatchRoute],
+    reviewer: Option<Reviewer>,
+) -> AccessMonitor {
+    let services = authorization.services;
+    let watched =
+        |route: &WatchRoute| (Arc::clone(&route.watch), Arc::downgrade(&route.subscribed.subscription));
+    AccessMonitor {
+        plugin: authorization.plugin.clone(),
+        place: authorization.place,
+        log: authorization.log.clone(),
+        access,
+        watched: routes.iter().map(watched).collect(),
+        randomness: services.environment.randomness.clone(),
+        reviews: reviewer.map(|reviewer| (reviewer, services.access_review_interval)),
+    }
+}
+
+/// Makes the subscriptions of the observer, which share the informers of the routes.
+fn subscribe_observer(
+    services: &LoadServices,
+    descriptor: &Descriptor,
+    routes: &[WatchRoute],
+) -> Result<Vec<ObserverSubscription>, LoadProblem> {
+    let mut subscriptions = Vec::new();
+    for route in routes {
+        let Some(watch) = descriptor.watch(&route.watch).filter(|watch| watch.notify) else { continue };
+        let WatchSubscription { key, resync, .. } = &route.subscribed;
+        let subscription = subscription(services, watch, key, *resync)?;
+        subscriptions.push(ObserverSubscription { watch: Arc::clone(&route.watch), subscription });
+    }
+    Ok(subscriptions)
 }
 
 /// The reads that the watches need.
@@ -237,30 +271,30 @@ fn resolved_trigger(
     let Some(trigger) = &watch.trigger else { return Ok(None) };
     let target_name = trigger.target().unwrap_or(&watch.name);
     let target = &resources[target_name];
-    let targets = match trigger {
-        Trigger::Itself => Targets::Itself,
+    let mapper = match trigger {
+        Trigger::Itself => KeyMapper::Itself,
         Trigger::Owner { .. } => {
-            Targets::owners(&target.api_version(), &target.kind, target.namespaced, true)
+            KeyMapper::owners(&target.api_version(), &target.kind, target.namespaced, true)
         }
         Trigger::OwnerAny { .. } => {
-            Targets::owners(&target.api_version(), &target.kind, target.namespaced, false)
+            KeyMapper::owners(&target.api_version(), &target.kind, target.namespaced, false)
         }
-        Trigger::Label { key, .. } => Targets::Label { key: key.clone(), namespaced: target.namespaced },
+        Trigger::Label { key, .. } => KeyMapper::Label { key: key.clone(), namespaced: target.namespaced },
         Trigger::Field { path, namespace_path, .. } => {
-            Targets::field(path, namespace_path.as_deref(), target.namespaced)?
+            KeyMapper::field(path, namespace_path.as_deref(), target.namespaced)?
         }
-        Trigger::Index { index, .. } => Targets::Index { index: index.clone() },
+        Trigger::Index { index, .. } => KeyMapper::Index { index: index.clone() },
         Trigger::Namespace { .. } => {
             let source = &resources[watch.name.as_str()];
             check_namespace_trigger(watch, source.namespaced, target_name, target.namespaced)?;
-            Targets::Namespace
+            KeyMapper::Namespace
         }
     };
     debug_assert!(descriptor.watch(target_name).is_some(), "the descriptor was validated");
     Ok(Some(ResolvedTrigger {
         predicate: Predicate::compile(&watch.predicate)?,
         suspension: Mutex::default(),
-        targets,
+        mapper,
         target_watch: target_name.into(),
     }))
 }
@@ -332,7 +366,11 @@ fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
 
 /// Waits until the informer has its first list, and reports at intervals why it has not. Does not wait for
 /// delivery to the subscription: notifications are taken only once the version runs.
-async fn wait_for_sync(plugin: &PluginName, route: &WatchRoute, report: &Report) -> Result<(), LoadProblem> {
+async fn wait_for_sync(
+    authorization: &LoadAuthorization<'_>,
+    route: &WatchRoute,
+    report: &Report,
+) -> Result<(), LoadProblem> {
     let (watch, subscription) = (&*route.watch, &route.subscribed.subscription);
     loop {
         let mut changes = subscription.status_changes();
@@ -353,7 +391,9 @@ async fn wait_for_sync(plugin: &PluginName, route: &WatchRoute, report: &Report)
         }
         let status = subscription.status();
         let waiting_for = match status.error {
-            Some(error) if error.kind == FailureKind::Forbidden => forbidden(watch, &error, plugin),
+            Some(error) if error.kind == FailureKind::Forbidden => {
+                forbidden(watch, &error, authorization.plugin, authorization.place)
+            }
             Some(error) => WaitingFor::FailedList { watch: watch.to_owned(), problem: error.to_string() },
             None => WaitingFor::FirstList { watch: watch.to_owned() },
         };

@@ -9,7 +9,6 @@ mod repeats;
 mod text;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Display;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -20,6 +19,7 @@ use tokio::sync::Notify;
 
 use crate::environment::WallClock;
 use crate::name::PluginName;
+use crate::timestamp::rfc_3339_microseconds;
 pub use chunks::LogChunk;
 use plugin_log::LogBudget;
 pub(crate) use plugin_log::PluginLog;
@@ -61,17 +61,12 @@ fn source_name(source: LogSource) -> &'static str {
 }
 
 fn serialize_time<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&fixed_width(*time))
+    serializer.collect_str(&rfc_3339_microseconds(*time))
 }
 
 /// Returns the time without its nanoseconds, which the serialized form does not have.
 fn to_microsecond(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
-}
-
-/// Formats a time in RFC 3339 with six digits of the second, so that the columns after it are aligned.
-fn fixed_width(time: Timestamp) -> impl Display {
-    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
 }
 
 /// The last log lines of all plugins. Cheap to clone.
@@ -161,7 +156,7 @@ impl PluginLogLine {
     /// Returns the time as text, which has the same width in every line.
     #[must_use]
     pub fn time_text(&self) -> String {
-        fixed_width(self.time).to_string()
+        rfc_3339_microseconds(self.time).to_string()
     }
 
     fn bytes(&self) -> usize {
@@ -178,7 +173,7 @@ impl PluginLogs {
     }
 
     /// Returns the log of one plugin, through which everything about it is written.
-    pub(crate) fn of(&self, plugin: &PluginName) -> PluginLog {
+    pub(crate) fn for_plugin(&self, plugin: &PluginName) -> PluginLog {
         let budget = Arc::clone(self.shared.budgets.lock().entry(plugin.to_shared()).or_default());
         PluginLog::new(plugin.to_shared(), self.clone(), budget)
     }

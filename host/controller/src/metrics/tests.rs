@@ -58,7 +58,7 @@ fn rows_of(scrape: &str) -> Rows {
 async fn scrape() -> String {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let plugin = metrics.of(&PluginName::of_file(Path::new("p.wasm")).expect("a name"));
+    let plugin = metrics.for_plugin(&PluginName::of_file(Path::new("p.wasm")).expect("a name"));
     let server = tower::service_fn(async |_: http::Request<kube::client::Body>| {
         let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#;
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(
@@ -119,8 +119,8 @@ async fn the_documentation_has_every_metric_with_its_kind_labels_and_help() {
 #[test]
 fn an_exemplar_names_the_trace_of_an_observation() {
     let mut registry = Registry::default();
-    let metrics =
-        Metrics::register(&mut registry).of(&PluginName::of_file(Path::new("p.wasm")).expect("a name"));
+    let metrics = Metrics::register(&mut registry)
+        .for_plugin(&PluginName::of_file(Path::new("p.wasm")).expect("a name"));
     metrics.event_to_write.observe(0.003, Some([("trace_id", "4bf92f3577b34da6".to_owned())]), None);
     metrics.event_to_write.observe(0.003, None, None);
     let mut text = String::new();

@@ -35,7 +35,7 @@ impl HttpMetrics {
         Self(registered(registry, "pilothouse_http_requests", help, Family::default()))
     }
 
-    pub(crate) fn of(&self, plugin: &PluginName) -> HttpCounters {
+    pub(crate) fn for_plugin(&self, plugin: &PluginName) -> HttpCounters {
         let counters = HttpCounters { requests: self.0.clone(), controller: plugin.to_shared() };
         // Creates the most important series at once, so that it exists before the first request.
         drop(counters.of("2xx"));

@@ -244,6 +244,7 @@ mod tests {
 
     fn pulled() -> ProvidedReport {
         ProvidedReport {
+            image: "r.example/team/p:1".to_owned(),
             digest: "sha256:1".to_owned(),
             verification: Verification::Signed("signed by ci".to_owned()),
             failure: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::object_status::Change;
-use crate::client::quota::TokenBucket;
+use crate::client::quota::QuotaBucket;
 use crate::lifecycle::backoff;
 
 /// The shortest interval between two writes of one object.
@@ -21,7 +21,7 @@ const BURST: u32 = 20;
 /// What was written, by the object's UID.
 #[derive(Debug)]
 pub(crate) struct WriteSchedule {
-    bucket: TokenBucket,
+    bucket: QuotaBucket,
     objects: BTreeMap<String, LastWrite>,
 }
 
@@ -36,7 +36,7 @@ struct LastWrite {
 
 impl WriteSchedule {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { bucket: TokenBucket::new(WRITES_PER_SECOND, BURST, now), objects: BTreeMap::new() }
+        Self { bucket: QuotaBucket::new(WRITES_PER_SECOND, BURST, now), objects: BTreeMap::new() }
     }
 
     /// Whether a changed status may be written now. If so, the write counts for the limit of all objects.

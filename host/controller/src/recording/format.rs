@@ -72,6 +72,13 @@ pub struct RecordedCall {
     pub answer: Value,
 }
 
+/// Returns a line of a recording.
+pub(super) fn json_line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 impl RecordedReconcile {
     /// Returns the key as text: `namespace/name`, or `name` for a cluster-scoped object.
     #[must_use]

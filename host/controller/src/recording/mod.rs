@@ -18,6 +18,7 @@ mod replay;
 mod script;
 mod secrets;
 mod segments;
+mod waiting;
 mod writer;
 mod writing_task;
 
@@ -51,8 +52,8 @@ impl RecordingOptions {
     pub const MAX_LAST: u64 = 1_000_000;
 }
 
-/// Starts to record. Returns the observer for [`PluginHost::set_observer`](crate::PluginHost::set_observer), and the task that writes. Must be
-/// called within a tokio runtime.
+/// Starts to record. Returns the argument of [`PluginHost::set_recorder_factory`](crate::PluginHost::set_recorder_factory), and the task that
+/// writes. Must be called within a tokio runtime.
 ///
 /// # Errors
 /// Returns an error if the directory cannot be created.

@@ -1,22 +1,23 @@
 //! Collects the calls of reconciles on the guests' threads, and passes each complete reconcile on to the writer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use pilothouse_plugin::{
-    CallObserver, GuestCall, GuestCallObserver, GuestResult, HostCall, HostRequest, Reason, Request,
+    CallRecorder, GuestCall, GuestCallRecorder, GuestResult, HostCall, HostRequest, Reason, Request,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::format::{FORMAT, RecordedCall, RecordedReconcile, RecordingHead, SecretMode};
+use super::format::{FORMAT, RecordedCall, RecordedReconcile, RecordingHead, SecretMode, json_line};
 use super::metrics::RecordingMetrics;
 use super::nesting::has_lost_object;
+use super::waiting::{Amount, WaitingReconciles};
 use crate::WallClock;
-use crate::guest_host::{ObservedVersion, PluginObserver};
+use crate::guest_host::{CallRecorderFactory, ObservedVersion};
 
 /// The maximum number of reconciles that wait for the writer.
 const MAX_WAITING: usize = 1_024;
@@ -32,7 +33,7 @@ pub struct Recorder {
 
 struct Shared {
     writer: mpsc::Sender<FinishedReconcile>,
-    waiting_bytes: Arc<AtomicUsize>,
+    waiting: Arc<Mutex<WaitingReconciles>>,
     secrets: SecretMode,
     clock: WallClock,
     metrics: RecordingMetrics,
@@ -41,18 +42,17 @@ struct Shared {
 /// The reconciles that wait for the writer.
 pub(super) struct FinishedReconciles {
     pub(super) receiver: mpsc::Receiver<FinishedReconcile>,
-    /// The size of all that are waiting.
-    waiting_bytes: Arc<AtomicUsize>,
+    /// Those that are in the channel or being written.
+    waiting: Arc<Mutex<WaitingReconciles>>,
 }
 
 /// A version whose reconciles are recorded.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct RecordedVersion {
     /// The plugin's name.
     pub(super) plugin: String,
-    digest: String,
-    config: String,
-    secrets: SecretMode,
+    /// The first line of its files. It is made once: a configuration may be large.
+    pub(super) head_line: Vec<u8>,
 }
 
 /// A reconcile that has ended.
@@ -74,42 +74,34 @@ impl Recorder {
         metrics: RecordingMetrics,
     ) -> (Self, FinishedReconciles) {
         let (writer, receiver) = mpsc::channel(MAX_WAITING);
-        let waiting_bytes = Arc::<AtomicUsize>::default();
-        let finished = FinishedReconciles { receiver, waiting_bytes: Arc::clone(&waiting_bytes) };
-        (Self { shared: Arc::new(Shared { writer, waiting_bytes, secrets, clock, metrics }) }, finished)
+        let limits = Amount { reconciles: MAX_WAITING, bytes: MAX_WAITING_BYTES };
+        let waiting = Arc::new(Mutex::new(WaitingReconciles::new(limits)));
+        let finished = FinishedReconciles { receiver, waiting: Arc::clone(&waiting) };
+        (Self { shared: Arc::new(Shared { writer, waiting, secrets, clock, metrics }) }, finished)
     }
 }
 
-impl PluginObserver for Recorder {
-    fn observe(&self, version: &ObservedVersion<'_>) -> Option<Arc<dyn CallObserver>> {
-        let version = RecordedVersion {
+impl CallRecorderFactory for Recorder {
+    fn recorder_for(&self, version: &ObservedVersion<'_>) -> Option<Arc<dyn CallRecorder>> {
+        let head = RecordingHead {
+            format: FORMAT.to_owned(),
             plugin: version.plugin.to_string(),
             digest: version.digest.to_owned(),
-            config: version.config.to_owned(),
+            config: serde_json::from_str(version.config).unwrap_or(Value::Null),
             secrets: self.shared.secrets,
         };
-        Some(Arc::new(VersionRecorder { version: Arc::new(version), shared: Arc::clone(&self.shared) }))
+        // Cannot fail: all keys of the head are text.
+        let head_line = json_line(&head).ok()?;
+        let version = Arc::new(RecordedVersion { plugin: head.plugin, head_line });
+        Some(Arc::new(VersionRecorder { version, shared: Arc::clone(&self.shared) }))
     }
 }
 
 impl FinishedReconciles {
-    /// Called when the writer has taken reconciles from the channel.
+    /// Makes room for others in place of these reconciles, which were taken from the channel.
     pub(super) fn forget(&self, taken: &[FinishedReconcile]) {
-        let bytes = taken.iter().map(|finished| finished.bytes).sum();
-        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-impl RecordedVersion {
-    /// Returns the head of its files.
-    pub(super) fn head(&self) -> RecordingHead {
-        RecordingHead {
-            format: FORMAT.to_owned(),
-            plugin: self.plugin.clone(),
-            digest: self.digest.clone(),
-            config: serde_json::from_str(&self.config).unwrap_or(Value::Null),
-            secrets: self.secrets,
-        }
+        let mut waiting = self.waiting.lock();
+        taken.iter().for_each(|finished| waiting.remove(&finished.version.plugin, finished.bytes));
     }
 }
 
@@ -144,8 +136,8 @@ struct VersionRecorder {
     shared: Arc<Shared>,
 }
 
-impl CallObserver for VersionRecorder {
-    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
+impl CallRecorder for VersionRecorder {
+    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallRecorder>> {
         let GuestCall::Reconcile(request) = call else { return None };
         Some(Box::new(ReconcileRecorder {
             version: Arc::clone(&self.version),
@@ -170,7 +162,7 @@ struct ReconcileRecorder {
     bytes: usize,
 }
 
-impl GuestCallObserver for ReconcileRecorder {
+impl GuestCallRecorder for ReconcileRecorder {
     fn host_call(&mut self, call: HostCall) {
         if !is_recorded(&call.request, self.shared.secrets) || self.bytes > MAX_BYTES {
             return;
@@ -188,11 +180,15 @@ impl GuestCallObserver for ReconcileRecorder {
             shared.metrics.dropped_by_size.inc();
             return;
         }
-        let waiting = shared.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let time = started.elapsed();
+        if !shared.waiting.lock().add(&version.plugin, bytes) {
+            shared.metrics.dropped_by_queue.inc();
+            return;
+        }
         let finished = FinishedReconcile { version, request, began, time, calls, result, bytes };
-        if waiting > MAX_WAITING_BYTES || shared.writer.try_send(finished).is_err() {
-            shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // There is room in the channel for all that may wait, so an error means that the writer has ended.
+        if let Err(error) = shared.writer.try_send(finished) {
+            shared.waiting.lock().remove(&error.into_inner().version.plugin, bytes);
             shared.metrics.dropped_by_queue.inc();
         }
     }
@@ -234,10 +230,19 @@ pub(super) mod tests {
         })
     }
 
-    fn version_of(recorder: &Recorder, plugin: &str) -> Arc<dyn CallObserver> {
+    /// Returns the recorder of a version with this configuration.
+    pub(in crate::recording) fn version_with(
+        recorder: &Recorder,
+        plugin: &str,
+        config: &str,
+    ) -> Arc<dyn CallRecorder> {
         let plugin = PluginName::of_file(std::path::Path::new(&format!("{plugin}.wasm"))).expect("a name");
-        let version = ObservedVersion { plugin: &plugin, digest: "ab", config: r#"{"a":1}"# };
-        recorder.observe(&version).expect("an observer")
+        let version = ObservedVersion { plugin: &plugin, digest: "ab", config };
+        recorder.recorder_for(&version).expect("a recorder")
+    }
+
+    fn version_of(recorder: &Recorder, plugin: &str) -> Arc<dyn CallRecorder> {
+        version_with(recorder, plugin, r#"{"a":1}"#)
     }
 
     fn manifest(size: usize) -> HostCall {
@@ -247,8 +252,16 @@ pub(super) mod tests {
 
     /// Records a reconcile with these calls.
     pub(in crate::recording) fn record(recorder: &Recorder, plugin: &str, name: &str, calls: Vec<HostCall>) {
-        let observer = version_of(recorder, plugin);
-        let mut reconcile = observer.begin(GuestCall::Reconcile(request(name))).expect("it is recorded");
+        record_of(&*version_of(recorder, plugin), name, calls);
+    }
+
+    /// Records a reconcile of this version with these calls.
+    pub(in crate::recording) fn record_of(
+        call_recorder: &dyn CallRecorder,
+        name: &str,
+        calls: Vec<HostCall>,
+    ) {
+        let mut reconcile = call_recorder.begin(GuestCall::Reconcile(request(name))).expect("it is recorded");
         calls.into_iter().for_each(|call| reconcile.host_call(call));
         reconcile.end(GuestResult::Reconcile(Ok(Outcome::Done)));
     }
@@ -262,7 +275,8 @@ pub(super) mod tests {
             HostCall { request: HostRequest::WallClock, answer: HostAnswer::Time(Duration::from_secs(1)) };
         record(&recorder, "p", "a", vec![random, clock]);
         let one = finished.receiver.try_recv().expect("a reconcile");
-        assert_eq!(one.version.head().config, json!({"a": 1}));
+        let head: RecordingHead = serde_json::from_slice(&one.version.head_line).expect("a head");
+        assert_eq!(head.config, json!({"a": 1}));
         let recorded = one.to_recorded();
         assert_eq!((recorded.key().as_str(), recorded.attempt, &recorded.result), ("n/a", 1, &json!("done")));
         let functions: Vec<_> = recorded.calls.iter().map(|call| call.function.as_str()).collect();
@@ -272,9 +286,9 @@ pub(super) mod tests {
     #[tokio::test]
     async fn other_calls_and_abandoned_reconciles_are_not_recorded() {
         let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
-        let observer = version_of(&recorder, "p");
-        assert!(observer.begin(GuestCall::Instantiate).is_none());
-        drop(observer.begin(GuestCall::Reconcile(request("a"))));
+        let call_recorder = version_of(&recorder, "p");
+        assert!(call_recorder.begin(GuestCall::Instantiate).is_none());
+        drop(call_recorder.begin(GuestCall::Reconcile(request("a"))));
         assert!(finished.receiver.try_recv().is_err());
     }
 
@@ -287,24 +301,43 @@ pub(super) mod tests {
         for _ in 0..=MAX_WAITING {
             record(&recorder, "p", "a", Vec::new());
         }
-        assert_eq!(recorder.shared.metrics.dropped_by_queue.get(), 1);
+        assert_eq!(recorder.shared.metrics.dropped_by_queue.get(), MAX_WAITING as u64 / 2 + 1);
+    }
+
+    #[tokio::test]
+    async fn a_plugin_with_many_reconciles_leaves_room_for_the_others() {
+        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        for _ in 0..10 * MAX_WAITING {
+            record(&recorder, "busy", "a", Vec::new());
+        }
+        for _ in 0..100 {
+            record(&recorder, "quiet", "a", Vec::new());
+        }
+        let mut taken = Vec::new();
+        while let Ok(one) = finished.receiver.try_recv() {
+            taken.push(one);
+        }
+        let quiet = taken.iter().filter(|one| one.version.plugin == "quiet").count();
+        assert_eq!((quiet, taken.len()), (100, 100 + MAX_WAITING / 2));
+        finished.forget(&taken);
+        assert_eq!(recorder.shared.waiting.lock().total(), Amount::default());
     }
 
     #[tokio::test]
     async fn the_memory_of_waiting_reconciles_is_bounded() {
         let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         let half = MAX_BYTES / 2;
-        let fitting = MAX_WAITING_BYTES / half;
-        for _ in 0..fitting + 2 {
-            record(&recorder, "p", "a", vec![manifest(half)]);
+        for plugin in 0..2 * MAX_WAITING_BYTES / half {
+            record(&recorder, &format!("p{plugin}"), "a", vec![manifest(half)]);
         }
-        let dropped = recorder.shared.metrics.dropped_by_queue.get();
-        assert!((1..=2).contains(&dropped), "{dropped}");
+        let waiting = recorder.shared.waiting.lock().total().bytes;
+        assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + MAX_BYTES).contains(&waiting), "{waiting}");
+        assert!(recorder.shared.metrics.dropped_by_queue.get() > 0);
         let mut taken = Vec::new();
         while let Ok(one) = finished.receiver.try_recv() {
             taken.push(one);
         }
         finished.forget(&taken);
-        assert_eq!(recorder.shared.waiting_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(recorder.shared.waiting.lock().total(), Amount::default());
     }
 }

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pilothouse_model::ObjectKey;
-use pilothouse_plugin::{CompiledPlugin, Engine, GuestResult, InstanceLimits, Reason, Request, StubHost};
+use pilothouse_plugin::{
+    CompiledPlugin, Engine, GuestResult, InstanceLimits, LoadError, Reason, Request, StubHost,
+};
 use serde_json::Value;
 use thiserror::Error;
 
 use super::format::{RecordedCall, RecordedReconcile, RecordingHead, SecretMode};
 use super::recorded_host::RecordedHost;
 use super::script::{Script, State};
-use super::secrets::may_be_equal;
+use super::secrets;
 use crate::config::descriptor::Descriptor;
 use crate::config::limits::{self, SidecarLimits};
 use crate::directory::plugin_file;
@@ -22,7 +24,10 @@ use crate::load::files::{MAX_WASM, read_blocking};
 /// Why recordings cannot be replayed with a plugin.
 #[derive(Debug, Error)]
 pub enum ReplayError {
-    /// The plugin cannot be loaded or described.
+    /// The plugin's file cannot be compiled, or is no plugin. Another compiler may be able to.
+    #[error("{0}")]
+    Load(LoadError),
+    /// The plugin cannot be read or described, or its limits are invalid.
     #[error("{0}")]
     Plugin(String),
     /// The plugin's instance has a state that the recording does not contain.
@@ -48,8 +53,11 @@ pub struct Replayer {
 /// The result of replaying one reconcile.
 #[derive(Debug, PartialEq)]
 pub enum Replayed {
-    /// All calls and the result are equal.
-    Equal,
+    /// All calls and the result are equal, as far as they can be compared.
+    Equal {
+        /// How many values of Secrets were not compared, because the recording has only their hashes.
+        uncompared_values: u64,
+    },
     /// The reconcile was not replayed, or not to its end.
     Skipped(SkipReason),
     /// A call or the result differs.
@@ -101,24 +109,33 @@ impl From<&RecordedCall> for Step {
 }
 
 impl Replayer {
-    /// Loads the plugin at `path` and describes it with the configuration of a recording.
+    /// Loads the plugin at `path` and describes it with the configuration of a recording. `limits` are those of its sidecar.
     ///
     /// # Errors
     /// Returns an error if the plugin does not load, or has no reconciles that can be replayed.
-    pub async fn load(engine: &Engine, path: &Path, head: &RecordingHead) -> Result<Self, ReplayError> {
+    pub async fn load(
+        engine: &Engine,
+        path: &Path,
+        limits: &SidecarLimits,
+        head: &RecordingHead,
+    ) -> Result<Self, ReplayError> {
         let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
         let wasm =
             read_blocking(path, wasm).await.map_err(|problem| ReplayError::Plugin(problem.to_string()))?;
-        let code = engine.load(wasm).await.map_err(|error| ReplayError::Plugin(error.to_string()))?;
-        Self::new(code, head).await
+        let code = engine.load(wasm).await.map_err(ReplayError::Load)?;
+        Self::new(code, limits, head).await
     }
 
     /// Describes a plugin that is loaded already.
-    async fn new(code: CompiledPlugin, head: &RecordingHead) -> Result<Self, ReplayError> {
+    async fn new(
+        code: CompiledPlugin,
+        limits: &SidecarLimits,
+        head: &RecordingHead,
+    ) -> Result<Self, ReplayError> {
         let plugin = |problem: String| ReplayError::Plugin(problem);
         let config = head.config.to_string();
-        let described =
-            code.describe(Arc::new(StubHost::new(config.as_str())), &InstanceLimits::default()).await;
+        let of_sidecar = limits::effective(None, limits).map_err(|error| plugin(error.to_string()))?;
+        let described = code.describe(Arc::new(StubHost::new(config.as_str())), &of_sidecar.instance).await;
         let text = described.map_err(|error| {
             plugin(format!("describe failed with the configuration of the recording: {error}"))
         })?;
@@ -129,8 +146,8 @@ impl Replayer {
         if !code.exports().reconcile {
             return Err(ReplayError::NoReconcile);
         }
-        let limits = limits::effective(Some(&descriptor.limits), &SidecarLimits::default())
-            .map_err(|error| plugin(error.to_string()))?;
+        let limits =
+            limits::effective(Some(&descriptor.limits), limits).map_err(|error| plugin(error.to_string()))?;
         Ok(Self { code, limits: limits.instance, config })
     }
 
@@ -190,16 +207,23 @@ fn compare(script: &Script, recorded_result: &Value, result: Value) -> Result<Re
         }
         State::Following => match script.remaining() {
             Some(call) => different(script.position(), Step::from(call), Step::Result(result)),
-            None if is_same_result(recorded_result, &result) => Ok(Replayed::Equal),
-            None => different(script.position(), Step::Result(recorded_result.clone()), Step::Result(result)),
+            None => match compare_results(recorded_result, &result) {
+                Some(uncompared) => {
+                    Ok(Replayed::Equal { uncompared_values: script.uncompared_values + uncompared })
+                }
+                None => {
+                    different(script.position(), Step::Result(recorded_result.clone()), Step::Result(result))
+                }
+            },
         },
     }
 }
 
-/// Whether two results are equal. The text of a fault depends on the instance, so only the fact counts.
-fn is_same_result(recorded: &Value, replayed: &Value) -> bool {
+/// Compares two results. Returns how many values could not be compared, or `None` if the results differ. The text of a fault depends on the
+/// instance, so only the fact counts.
+fn compare_results(recorded: &Value, replayed: &Value) -> Option<u64> {
     let is_fault = |result: &Value| result.get("fault").is_some();
-    (is_fault(recorded) && is_fault(replayed)) || may_be_equal(recorded, replayed)
+    if is_fault(recorded) && is_fault(replayed) { Some(0) } else { secrets::compare(recorded, replayed) }
 }
 
 /// Adds what may have caused a difference besides the plugin's code.
@@ -240,7 +264,7 @@ fn request_of(reconcile: &RecordedReconcile) -> Result<Request, ReplayError> {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_plugin::EngineOptions;
+    use pilothouse_plugin::{EngineOptions, HostRequest};
     use serde_json::json;
 
     use super::*;
@@ -301,7 +325,36 @@ mod tests {
     #[tokio::test]
     async fn the_same_calls_and_the_same_result_are_equal() {
         let replayed = replayer().await.replay(&head(), &reconcile(vec![get()], json!("done"))).await;
-        assert_eq!(replayed.expect("a replay"), Replayed::Equal);
+        assert_eq!(replayed.expect("a replay"), Replayed::Equal { uncompared_values: 0 });
+    }
+
+    #[test]
+    fn values_of_which_the_recording_has_only_hashes_are_counted() {
+        let hash = format!("hmac-sha256:{}", "0".repeat(64));
+        let create = call(
+            "client.create",
+            json!({"manifest": {"kind": "Secret", "stringData": {"a": hash}}, "subresource": ""}),
+            json!("nothing"),
+        );
+        let now = Duration::ZERO;
+        for (value, expected) in [("changed", 1), (hash.as_str(), 0)] {
+            let manifest = json!({"kind": "Secret", "stringData": {"a": value}}).to_string();
+            let recorded = reconcile(vec![create.clone()], json!("done"));
+            let mut script = Script::new(&recorded, now).expect("a script");
+            let request = HostRequest::ClientCreate { manifest, subresource: String::new() };
+            assert!(script.answer(&request).is_some(), "{:?}", script.state());
+            let replayed = compare(&script, &json!("done"), json!("done")).expect("a comparison");
+            assert_eq!(replayed, Replayed::Equal { uncompared_values: expected });
+        }
+        let results = [json!({"retry": hash}), json!({"retry": "a"})];
+        assert_eq!(compare_results(&results[0], &results[1]), Some(1));
+    }
+
+    #[tokio::test]
+    async fn the_limits_of_the_sidecar_apply() {
+        let limits: SidecarLimits = serde_json::from_value(json!({"memory": "512Mi"})).expect("limits");
+        let replayer = Replayer::new(code("trap.wat").await, &limits, &head()).await.expect("a plugin");
+        assert_eq!(replayer.limits.memory, 512 << 20);
     }
 
     #[tokio::test]
@@ -352,16 +405,18 @@ mod tests {
 
     #[tokio::test]
     async fn plugins_that_cannot_be_replayed_are_refused() {
-        let described = Replayer::new(code("trap.wat").await, &head()).await.expect("a plugin");
+        let limits = SidecarLimits::default();
+        let described = Replayer::new(code("trap.wat").await, &limits, &head()).await.expect("a plugin");
         assert_eq!(described.digest().len(), 64);
-        let error = Replayer::new(code("reads.wat").await, &head()).await.err().expect("no descriptor");
+        let error =
+            Replayer::new(code("reads.wat").await, &limits, &head()).await.err().expect("no descriptor");
         assert!(matches!(error, ReplayError::Plugin(_)), "{error}");
     }
 
     #[test]
     fn faults_are_equal_whatever_their_text() {
-        assert!(is_same_result(&json!({"fault": "a"}), &json!({"fault": "b"})));
-        assert!(!is_same_result(&json!({"fault": "a"}), &json!("done")));
-        assert!(!is_same_result(&json!({"retry": "a"}), &json!({"retry": "b"})));
+        assert_eq!(compare_results(&json!({"fault": "a"}), &json!({"fault": "b"})), Some(0));
+        assert_eq!(compare_results(&json!({"fault": "a"}), &json!("done")), None);
+        assert_eq!(compare_results(&json!({"retry": "a"}), &json!({"retry": "b"})), None);
     }
 }

@@ -8,7 +8,7 @@ use pilothouse_plugin::{HostAnswer, HostRequest};
 use serde_json::Value;
 
 use super::format::{RecordedCall, RecordedReconcile};
-use super::secrets::{contains_hash, may_be_equal};
+use super::secrets::{compare, contains_hash};
 
 /// The calls of one recorded reconcile, and how far a replay has come.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Script {
     pub(super) drew_random: bool,
     /// Whether an answer contained a hash in place of a Secret's value.
     pub(super) read_hashes: bool,
+    /// How many texts of the arguments so far could not be compared, because the recording has only their hashes.
+    pub(super) uncompared_values: u64,
 }
 
 /// How the comparison goes.
@@ -84,6 +86,7 @@ impl Script {
             state: State::Following,
             drew_random: false,
             read_hashes: false,
+            uncompared_values: 0,
         };
         for call in &reconcile.calls {
             match call.function.as_str() {
@@ -103,15 +106,15 @@ impl Script {
         }
         let (function, arguments) = (request.function(), request.arguments());
         let position = self.position;
-        let equal = self.calls.get(position).filter(|recorded| {
-            recorded.function == function && may_be_equal(&recorded.arguments, &arguments)
-        });
-        let Some(recorded) = equal else {
+        let equal = self.calls.get(position).filter(|recorded| recorded.function == function);
+        let equal = equal.and_then(|recorded| Some((recorded, compare(&recorded.arguments, &arguments)?)));
+        let Some((recorded, uncompared_values)) = equal else {
             let recorded = self.calls.get(position).cloned();
             self.state = State::Differs { position, recorded, replayed: (function, arguments) };
             return None;
         };
         self.position += 1;
+        self.uncompared_values += uncompared_values;
         self.read_hashes |= contains_hashes(&recorded.answer);
         match HostAnswer::from_json(&recorded.answer) {
             Ok(HostAnswer::Abandoned) => {

@@ -73,8 +73,8 @@ impl Ring {
         self.segments.retain(|segment| segment.number != number);
     }
 
-    /// Removes the oldest files that are not needed, up to the one that was written to. Returns their numbers.
-    pub(super) fn expire(&mut self, written: u64) -> Vec<u64> {
+    /// Takes the oldest files out that are not needed, up to the one that was written to. The caller deletes them.
+    pub(super) fn expire(&mut self, written: u64) -> Vec<Segment> {
         let (mut reconciles, mut bytes) = self
             .segments
             .iter()
@@ -88,10 +88,15 @@ impl Ring {
             }
             reconciles -= oldest.reconciles;
             bytes -= oldest.bytes;
-            expired.push(oldest.number);
+            expired.push(oldest);
             self.segments.pop_front();
         }
         expired
+    }
+
+    /// Takes back expired files that cannot be deleted, in their order, so that they expire again.
+    pub(super) fn put_back(&mut self, expired: Vec<Segment>) {
+        expired.into_iter().rev().for_each(|segment| self.segments.push_front(segment));
     }
 }
 
@@ -115,7 +120,11 @@ mod tests {
 
     fn place(ring: &mut Ring, bytes: u64, current: Option<u64>) -> Placed {
         let Placement { segment, is_new } = ring.place(bytes, 1, current);
-        Placed { segment, is_new, expired: ring.expire(segment) }
+        Placed { segment, is_new, expired: numbers_of(&ring.expire(segment)) }
+    }
+
+    fn numbers_of(segments: &[Segment]) -> Vec<u64> {
+        segments.iter().map(|segment| segment.number).collect()
     }
 
     /// Places reconciles of one version, which continues its own file.
@@ -184,6 +193,18 @@ mod tests {
         // A file of someone else with the largest number.
         let existing = vec![Segment { number: u64::MAX, reconciles: 1, bytes: 1 }];
         assert_eq!(Ring::new(4, existing).place(10, 1, None).segment, u64::MAX);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_deleted_expires_again_and_keeps_no_other() {
+        let existing: Vec<_> = (1..=4).map(|number| Segment { number, reconciles: 1, bytes: 10 }).collect();
+        let mut ring = Ring::new(1, existing);
+        let Placement { segment, .. } = ring.place(10, 1, None);
+        let mut expired = ring.expire(segment);
+        assert_eq!(numbers_of(&expired), [1, 2, 3, 4]);
+        expired.truncate(2);
+        ring.put_back(expired);
+        assert_eq!(place(&mut ring, 10, None), placed(6, true, &[1, 2, 5]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RecordingOptions;
-use super::format::SecretMode;
+use super::format::{SecretMode, json_line};
 use super::nesting::{MAX_NESTING, nesting};
 use super::reader::MAX_LINE;
 use super::recorder::{FinishedReconcile, RecordedVersion};
@@ -41,10 +41,15 @@ struct PluginRecording {
 const MAX_OPEN: usize = 2;
 
 /// What became of a reconcile.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum WriteOutcome {
-    /// It was written, with this many bytes.
-    Bytes(u64),
+    /// It was written.
+    Written {
+        /// The number of bytes.
+        bytes: u64,
+        /// Why an old file could not be removed; `None` if all that had to be removed were.
+        not_removed: Option<io::Error>,
+    },
     /// Its line would be too long, or would nest too deeply to be read.
     TooLarge,
 }
@@ -80,7 +85,7 @@ impl Writer {
                 entry.insert(PluginRecording::open(self.directory.join(&finished.version.plugin), self.last)?)
             }
         };
-        plugin.write(&finished.version, &line).map(WriteOutcome::Bytes)
+        plugin.write(&finished.version, &line)
     }
 }
 
@@ -99,16 +104,16 @@ impl PluginRecording {
         Ok(Self { directory, ring: Ring::new(last, existing), open: Vec::new() })
     }
 
-    /// Appends a line to the file of the version, or to a new one. Returns the number of bytes written.
-    fn write(&mut self, version: &Arc<RecordedVersion>, line: &[u8]) -> io::Result<u64> {
-        let head = json_line(&version.head())?;
+    /// Appends a line to the file of the version, or to a new one.
+    fn write(&mut self, version: &Arc<RecordedVersion>, line: &[u8]) -> io::Result<WriteOutcome> {
+        let head = version.head_line.as_slice();
         // Removed until the line is complete: after an error, the file may end in the middle of one.
         let position = self.open.iter().position(|(open, _)| open == version);
         let current = position.map(|position| self.open.remove(position).1);
         let placement = self.ring.place(line.len() as u64, head.len() as u64, current);
         let path = self.directory.join(name_of(placement.segment));
         let bytes = if placement.is_new {
-            let written = create(&path, &[head.as_slice(), line].concat());
+            let written = create(&path, &[head, line].concat());
             written.inspect_err(|_| self.ring.forget(placement.segment))?
         } else {
             append(&path, line)?
@@ -117,10 +122,21 @@ impl PluginRecording {
             self.open.remove(0);
         }
         self.open.push((Arc::clone(version), placement.segment));
-        for number in self.ring.expire(placement.segment) {
-            remove(&self.directory.join(name_of(number)))?;
+        Ok(WriteOutcome::Written { bytes, not_removed: self.remove_expired(placement.segment) })
+    }
+
+    /// Removes the files that are not needed after a write to this one. Those that cannot be removed are tried again after the next write.
+    /// Returns the first error.
+    fn remove_expired(&mut self, written: u64) -> Option<io::Error> {
+        let (mut failed, mut first_error) = (Vec::new(), None);
+        for segment in self.ring.expire(written) {
+            if let Err(error) = remove(&self.directory.join(name_of(segment.number))) {
+                failed.push(segment);
+                first_error = first_error.or(Some(error));
+            }
         }
-        Ok(bytes)
+        self.ring.put_back(failed);
+        first_error
     }
 }
 
@@ -145,12 +161,6 @@ fn create(path: &Path, text: &[u8]) -> io::Result<u64> {
 fn append(path: &Path, line: &[u8]) -> io::Result<u64> {
     OpenOptions::new().append(true).open(path)?.write_all(line)?;
     Ok(line.len() as u64)
-}
-
-fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    Ok(line)
 }
 
 fn name_of(number: u64) -> String {
@@ -198,7 +208,7 @@ mod tests {
 
     use super::*;
     use crate::WallClock;
-    use crate::recording::recorder::tests::record;
+    use crate::recording::recorder::tests::{record, record_of, version_with};
     use crate::recording::{Recorder, RecordingMetrics, RecordingReader};
 
     struct Setup {
@@ -237,7 +247,7 @@ mod tests {
             let request = HostRequest::CacheGet { watch: "w".into(), key: object.key().clone() };
             let call = HostCall { request, answer: HostAnswer::Object(Some(object)) };
             let written = setup.writer.write(&finished("p", "deep", vec![call])).expect("written");
-            assert_eq!(matches!(written, WriteOutcome::Bytes(_)), depth == 100, "{depth}: {written:?}");
+            assert_eq!(matches!(written, WriteOutcome::Written { .. }), depth == 100, "{depth}: {written:?}");
         }
         setup.write("p", "next");
         assert_eq!(setup.names("p"), [["deep", "next"]], "in files that can be read");
@@ -246,7 +256,7 @@ mod tests {
     impl Setup {
         fn write(&mut self, plugin: &str, name: &str) {
             let written = self.writer.write(&finished(plugin, name, Vec::new())).expect("written");
-            assert!(matches!(written, WriteOutcome::Bytes(_)), "{written:?}");
+            assert!(matches!(written, WriteOutcome::Written { not_removed: None, .. }), "{written:?}");
         }
 
         fn directory(&self, plugin: &str) -> PathBuf {
@@ -290,6 +300,42 @@ mod tests {
         setup.writer = Writer::new(&options(&setup.folder, 100), [8; 32]);
         setup.write("p", "c");
         assert_eq!(setup.names("p"), [vec!["a", "b"], vec!["c"]]);
+    }
+
+    #[test]
+    fn an_old_file_that_cannot_be_removed_is_tried_again_and_the_reconcile_counts_as_written() {
+        let mut setup = setup(1);
+        setup.write("p", "a");
+        let old = setup.directory("p").join(name_of(1));
+        fs::remove_file(&old).expect("removed");
+        fs::create_dir(&old).expect("a directory in its place");
+        for (number, name) in [(2, "b"), (3, "c")] {
+            let written = setup.writer.write(&finished("p", name, Vec::new())).expect("written");
+            assert!(matches!(written, WriteOutcome::Written { not_removed: Some(_), .. }), "{written:?}");
+            assert_eq!(names_in(&setup.directory("p").join(name_of(number))), [name]);
+        }
+        assert!(!setup.directory("p").join(name_of(2)).exists(), "the others are removed");
+        fs::remove_dir(&old).expect("removed");
+        fs::write(&old, "").expect("a file that can be removed");
+        setup.write("p", "d");
+        assert_eq!(setup.names("p"), [["d"]]);
+    }
+
+    #[test]
+    fn the_head_of_a_version_is_made_once() {
+        let metrics = RecordingMetrics::register(&mut Registry::default());
+        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
+        let config = format!(r#"{{"a":"{}"}}"#, "b".repeat(1 << 20));
+        let version = version_with(&recorder, "p", &config);
+        let mut setup = setup(100);
+        let mut write = || {
+            record_of(&*version, "a", Vec::new());
+            let one = finished.receiver.try_recv().expect("a reconcile");
+            allocation_counter::measure(|| drop(setup.writer.write(&one).expect("written")))
+        };
+        assert!(write().bytes_total > 1 << 20, "it begins a file");
+        let continued = write().bytes_total;
+        assert!(continued < 64 << 10, "{continued} bytes");
     }
 
     #[test]

@@ -97,28 +97,35 @@ impl Output {
         let started = Instant::now();
         for finished in batch {
             match self.writer.write(finished) {
-                Ok(WriteOutcome::Bytes(bytes)) => {
+                Ok(WriteOutcome::Written { bytes, not_removed }) => {
                     self.metrics.recorded.inc();
                     self.metrics.bytes.inc_by(bytes);
+                    if let Some(error) = not_removed {
+                        self.log(
+                            &finished.version.plugin,
+                            "an old file of the recording was not removed",
+                            &error,
+                        );
+                    }
                 }
                 Ok(WriteOutcome::TooLarge) => {
                     self.metrics.dropped_by_size.inc();
                 }
                 Err(error) => {
                     self.metrics.dropped_by_disk.inc();
-                    self.log(&finished.version.plugin, &error);
+                    self.log(&finished.version.plugin, "a reconcile was not recorded", &error);
                 }
             }
         }
         started.elapsed()
     }
 
-    fn log(&mut self, plugin: &str, error: &std::io::Error) {
+    fn log(&mut self, plugin: &str, what: &str, error: &std::io::Error) {
         if self.last_log.is_none_or(|last| last.elapsed() >= LOG_INTERVAL) {
             self.last_log = Some(Instant::now());
             tracing::warn!(
                 plugin,
-                "a reconcile was not recorded: {error}; check the free space and the permissions of the directory of --record"
+                "{what}: {error}; check the free space and the permissions of the directory of --record"
             );
         }
     }

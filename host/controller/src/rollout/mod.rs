@@ -155,9 +155,10 @@ impl Rollout {
         self.0.state.lock().file_changed();
     }
 
-    /// Gives the decision to run another version up, because that one cannot be loaded.
-    pub(crate) fn give_up(&self) {
-        self.0.state.lock().give_up();
+    /// Gives the decision to run another version up, because that one cannot be loaded. Returns whether the version of the file is still to be
+    /// loaded.
+    pub(crate) fn give_up(&self) -> bool {
+        self.0.state.lock().give_up()
     }
 
     /// Returns the version that is to run by a decision that is not carried out yet.

@@ -18,6 +18,7 @@ use super::running::Canary;
 use super::running_health::RunningHealth;
 use super::swap::VersionsWriteGuard;
 use super::{PluginTask, handover, kind_changes};
+use crate::access::AccessState;
 use crate::config::canary_share::CanaryShare;
 use crate::config::rollout_settings::format_duration;
 use crate::directory::PluginFiles;
@@ -33,6 +34,8 @@ pub(super) struct CanaryTask {
     dispatcher: Dispatcher,
     /// Notified when the canary's health changes.
     health_changes: watch::Receiver<()>,
+    /// Notified when the canary's permissions change.
+    access_changes: watch::Receiver<AccessState>,
     /// Ends when a kind that the canary watches is served as another resource.
     kind_changes: JoinSet<String>,
 }
@@ -43,6 +46,8 @@ pub(super) enum CanaryEvent {
     Dispatched,
     /// It begins to back off, or has recovered.
     HealthChanged,
+    /// It is suspended or paused, or may work again.
+    AccessChanged,
     /// A kind that it watches is served as another resource.
     KindChanged(String),
 }
@@ -59,6 +64,7 @@ impl CanaryTask {
         tokio::select! {
             biased;
             Ok(()) = self.health_changes.changed() => CanaryEvent::HealthChanged,
+            Ok(()) = self.access_changes.changed() => CanaryEvent::AccessChanged,
             Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
                 CanaryEvent::KindChanged(change)
             }
@@ -84,7 +90,7 @@ impl PluginTask {
         share: CanaryShare,
         exclusive: VersionsWriteGuard,
     ) {
-        let Some(stable) = self.installed.clone() else { return };
+        let Some(stable) = self.stable.clone() else { return };
         let version = Arc::<Version>::from(version);
         let before = self.canary.take().map(|mut task| task.finish(&self.plugin));
         // Copies the former names of target watches, because queued keys may still use them.
@@ -118,7 +124,8 @@ impl PluginTask {
         let counts_before = self.plugin.metrics.canary_reconciles();
         exclusive.set_canary(Some(Arc::clone(&canary)));
         *self.recovery.canary.lock() = Some(Arc::clone(&version));
-        self.gate.send_replace(RunningHealth::new(stable.health.clone(), Some(version.health.clone())));
+        self.running_health
+            .send_replace(RunningHealth::new(stable.health.clone(), Some(version.health.clone())));
         let mut kind_changes = JoinSet::new();
         let (discovery, watched, plugin) =
             (self.services.discovery.clone(), Arc::clone(&version), self.plugin.clone());
@@ -129,8 +136,9 @@ impl PluginTask {
             };
             plugin.restart("kinds", wait).await
         });
-        let health_changes = version.health.changes();
-        self.canary = Some(Box::new(CanaryTask { canary, dispatcher, health_changes, kind_changes }));
+        let (health_changes, access_changes) = (version.health.changes(), version.views.access.changes());
+        let task = CanaryTask { canary, dispatcher, health_changes, access_changes, kind_changes };
+        self.canary = Some(Box::new(task));
         self.record_canary(&version, share, counts_before).await;
     }
 
@@ -162,7 +170,7 @@ impl PluginTask {
         files: Option<PluginFiles>,
         exclusive: VersionsWriteGuard,
     ) {
-        let (Some(stable), Some(task)) = (self.installed.clone(), &mut self.canary) else { return };
+        let (Some(stable), Some(task)) = (self.stable.clone(), &mut self.canary) else { return };
         let before = Arc::clone(&task.canary);
         let Some(share) = share else {
             task.finish(&self.plugin);
@@ -171,7 +179,7 @@ impl PluginTask {
             self.clear_canary();
             self.plugin.set_limits(&stable.plugin_limits);
             exclusive.set_canary(None);
-            self.gate.send_replace(RunningHealth::new(stable.health.clone(), None));
+            self.running_health.send_replace(RunningHealth::new(stable.health.clone(), None));
             let known = known_version(&stable);
             self.plugin
                 .log
@@ -246,6 +254,11 @@ impl PluginTask {
                 }
                 self.check_canary(pending, files).await;
             }
+            CanaryEvent::AccessChanged => {
+                if let Some(task) = &self.canary {
+                    self.retry_blocked_keys(&task.canary.version);
+                }
+            }
             CanaryEvent::KindChanged(change) => {
                 if let Some(task) = &self.canary {
                     self.reload_for_changed_kind(pending, files, &task.canary.version, &change);
@@ -254,11 +267,19 @@ impl PluginTask {
         }
     }
 
+    /// Makes the keys ready that waited for this version, if it may work again. Only beside a canary do keys wait for a version in the queue
+    /// with a delay.
+    pub(super) fn retry_blocked_keys(&self, version: &Version) {
+        if self.canary.is_some() && !version.views.access.is_blocked() {
+            self.plugin.queue.reset_retries();
+        }
+    }
+
     /// Decides about the canary if it is in probation, and schedules the next check.
     pub(super) async fn check_canary(&mut self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
         let canary = self.canary.as_ref().map(|task| Arc::clone(&task.canary));
-        // A newer file or an operator's decision comes first.
-        if let (Some(canary), Some(files), false) = (canary, files, pending.is_some()) {
+        // A canary that is about to end is not judged. While another version is being loaded, it still runs, and may have to be taken back.
+        if let (Some(canary), Some(files), false) = (canary, files, pending.is_changing_versions()) {
             self.judge_canary(&canary, pending, files).await;
         }
         self.schedule_check();
@@ -282,6 +303,7 @@ impl PluginTask {
                 self.plugin.rollout.save(self.plugin.metrics.reconciles(), true).await;
                 // Nothing is decided about a canary whose file has changed since.
                 if self.plugin.rollout.requested().is_some() {
+                    pending.cancel();
                     self.start_loading(pending, files, &Input::Found);
                 }
             }
@@ -297,9 +319,9 @@ impl PluginTask {
     /// Ends the canary that was taken back.
     pub(super) async fn end_canary(&mut self, pending: &mut PendingVersion) {
         if let (Some((reason, is_automatic)), Some(stable)) =
-            (self.plugin.rollout.held_back_reason(), &self.installed)
+            (self.plugin.rollout.held_back_reason(), &self.stable)
         {
-            self.report_rollback(&known_version(stable), &reason, is_automatic);
+            self.report_rollback(&known_version(stable), &reason, is_automatic, false);
         }
         pending.cancel();
         pending.change_canary(None, Arc::clone(&self.running));

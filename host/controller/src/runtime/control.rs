@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{PluginStatusSource, dispatch};
 use crate::cache::views::Views;
 use crate::rollout::NoTarget;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 /// Some of a plugin's pending keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -156,7 +156,10 @@ impl PluginStatusSource {
         let watch = target_watch(&version.views, watch)?;
         let view =
             version.views.get(&watch).map_err(|error| ControlError::Watch { problem: error.to_string() })?;
-        let item = Item { watch: Arc::clone(&watch), key: parse_key(key, &watch, view.resource.namespaced)? };
+        let item = ReconcileKey {
+            watch: Arc::clone(&watch),
+            key: parse_key(key, &watch, view.resource.namespaced)?,
+        };
         if view.object(&item.key).is_none() && !self.plugin.queue.contains(&item) {
             return Err(ControlError::UnknownKey { key: key.to_owned(), watch: watch.to_string() });
         }
@@ -221,8 +224,8 @@ impl PluginStatusSource {
     }
 }
 
-impl From<KeyStatus<Item>> for QueuedKey {
-    fn from(status: KeyStatus<Item>) -> Self {
+impl From<KeyStatus<ReconcileKey>> for QueuedKey {
+    fn from(status: KeyStatus<ReconcileKey>) -> Self {
         let (state, time): (_, Duration) = match status.state {
             KeyState::Processing(time) => (KeyStateName::Processing, time),
             KeyState::Ready(time) => (KeyStateName::Ready, time),
@@ -295,7 +298,7 @@ mod tests {
     fn a_listed_key_has_a_public_form() {
         let key = ObjectKey::new("shop", "a");
         let state = KeyState::Delayed(Duration::from_micros(1_500_700));
-        let status = KeyStatus { key: Item { watch: "foos".into(), key }, state, attempts: 3 };
+        let status = KeyStatus { key: ReconcileKey { watch: "foos".into(), key }, state, attempts: 3 };
         let json = serde_json::to_value(QueuedKey::from(status)).expect("JSON");
         let expected = serde_json::json!({
             "watch": "foos", "key": "shop/a", "state": "delayed", "milliseconds": 1500, "attempts": 3,

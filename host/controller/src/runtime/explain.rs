@@ -1,6 +1,5 @@
 //! Collects what `explain` shows of a key: what decides now, and what the journal has.
 
-use jiff::Timestamp;
 use pilothouse_informer::{KeyState, KeyStatus};
 use pilothouse_plugin::Reason;
 
@@ -19,9 +18,10 @@ use crate::explain::{
 };
 use crate::lifecycle::{PluginStatus, WaitingFor};
 use crate::load::version::Version;
+use crate::runtime::key_mapper::KeyMapper;
 use crate::runtime::predicate::parts;
-use crate::runtime::queue::Item;
-use crate::runtime::targets::Targets;
+use crate::runtime::queue::ReconcileKey;
+use crate::timestamp::rfc_3339_milliseconds;
 use crate::trace::TraceId;
 
 /// Everything that is known about a key, before the cause is decided.
@@ -109,7 +109,7 @@ impl PluginStatusSource {
         let watch = target_watch(&version.views, watch)?;
         let view =
             version.views.get(&watch).map_err(|error| ControlError::Watch { problem: error.to_string() })?;
-        let item = Item { key: parse_key(key, &watch, view.resource.namespaced)?, watch };
+        let item = ReconcileKey { key: parse_key(key, &watch, view.resource.namespaced)?, watch };
         let canary = self.running_status.canary();
         let is_canary = canary.as_ref().is_some_and(|canary| canary.share.includes(&item.key));
         // Both versions have the same target watches.
@@ -134,7 +134,7 @@ impl PluginStatusSource {
         // last reconcile in the journal.
         now.queue = self.plugin.queue.status(&item).map(|status| self.queue_situation(&status));
         facts.then = self.journal_entries(version, &item);
-        now.hot_loop = self.plugin.hot_loops.of(&item).map(|(text, delay)| HotLoopSituation {
+        now.hot_loop = self.plugin.hot_loops.status(&item).map(|(text, delay)| HotLoopSituation {
             text,
             milliseconds: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
         });
@@ -162,8 +162,8 @@ impl PluginStatusSource {
         Ok(())
     }
 
-    fn queue_situation(&self, status: &KeyStatus<Item>) -> QueueSituation {
-        let (open_writes, held_by_writes) = self.plugin.queue.in_flight().of(&status.key);
+    fn queue_situation(&self, status: &KeyStatus<ReconcileKey>) -> QueueSituation {
+        let (open_writes, held_by_writes) = self.plugin.queue.in_flight().requests(&status.key);
         let (state, time) = match status.state {
             KeyState::Processing(time) => (KeyStateName::Processing, time),
             KeyState::Ready(time) => (KeyStateName::Ready, time),
@@ -179,7 +179,7 @@ impl PluginStatusSource {
         }
     }
 
-    fn journal_entries(&self, version: &Version, item: &Item) -> Vec<JournalEntry> {
+    fn journal_entries(&self, version: &Version, item: &ReconcileKey) -> Vec<JournalEntry> {
         let target = watch_tag(&item.watch);
         let name_of = |tag: u16| {
             let named = version.views.by_name.keys().find(|name| watch_tag(name) == tag);
@@ -204,15 +204,10 @@ impl PluginStatusSource {
                     same_key: is_own_key,
                 },
             };
-            JournalEntry { time: rfc_3339(time), what }
+            JournalEntry { time: rfc_3339_milliseconds(time), what }
         };
         self.plugin.journal.records(&item.watch, &item.key).into_iter().map(entry).collect()
     }
-}
-
-/// Formats a time in RFC 3339, to the millisecond.
-fn rfc_3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 
 fn kind(waiting_for: &WaitingFor) -> PrerequisiteKind {
@@ -232,7 +227,7 @@ fn kind(waiting_for: &WaitingFor) -> PrerequisiteKind {
     }
 }
 
-fn watch_situation(view: &View, item: &Item) -> WatchSituation {
+fn watch_situation(view: &View, item: &ReconcileKey) -> WatchSituation {
     let namespaces = &view.cache.namespaces;
     let namespace = item.key.namespace();
     // There is one subscription per namespace, or one for all.
@@ -259,7 +254,7 @@ fn triggers(version: &Version, target: &str) -> Vec<TriggerSituation> {
         let declared = version.descriptor.watches.iter().find(|declared| *declared.name == *route.watch);
         let found = TriggerSituation {
             watch: route.watch.to_string(),
-            queues: queued_keys(&trigger.targets),
+            queues: queued_keys(&trigger.mapper),
             predicate: declared.map(|declared| declared.predicate.trim().to_owned()).unwrap_or_default(),
         };
         if !triggers.contains(&found) {
@@ -270,17 +265,19 @@ fn triggers(version: &Version, target: &str) -> Vec<TriggerSituation> {
 }
 
 /// Describes which keys a change queues.
-fn queued_keys(targets: &Targets) -> String {
-    match targets {
-        Targets::Itself => "the object itself".to_owned(),
-        Targets::Owners { kind, only_controller: true, .. } => format!("the {kind} that controls the object"),
-        Targets::Owners { kind, .. } => format!("each {kind} that owns the object"),
-        Targets::Label { key, .. } => format!("the object that the label {key:?} names"),
-        Targets::Field { .. } => "the objects that a field names".to_owned(),
-        Targets::Index { index } => {
+fn queued_keys(mapper: &KeyMapper) -> String {
+    match mapper {
+        KeyMapper::Itself => "the object itself".to_owned(),
+        KeyMapper::Owners { kind, only_controller: true, .. } => {
+            format!("the {kind} that controls the object")
+        }
+        KeyMapper::Owners { kind, .. } => format!("each {kind} that owns the object"),
+        KeyMapper::Label { key, .. } => format!("the object that the label {key:?} names"),
+        KeyMapper::Field { .. } => "the objects that a field names".to_owned(),
+        KeyMapper::Index { index } => {
             format!("the objects whose index {index:?} has the key of the changed one")
         }
-        Targets::Namespace => "the objects in the same namespace".to_owned(),
+        KeyMapper::Namespace => "the objects in the same namespace".to_owned(),
     }
 }
 
@@ -327,12 +324,6 @@ mod tests {
         let reasons = vec!["updated".to_owned(), "startup".to_owned()];
         let (outcome, trace_id) = ("requeueAfter".to_owned(), Some("ab".repeat(16)));
         assert_eq!(entry, EntryDetail::Reconcile { reasons, attempt: 2, microseconds, outcome, trace_id });
-    }
-
-    #[test]
-    fn times_have_milliseconds() {
-        let time = Timestamp::from_millisecond(1_500).expect("a time");
-        assert_eq!(rfc_3339(time), "1970-01-01T00:00:01.500Z");
     }
 
     #[test]

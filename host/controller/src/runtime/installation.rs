@@ -10,23 +10,24 @@ use super::running::RunningVersions;
 use super::running_health::RunningHealth;
 use super::swap::VersionsWriteGuard;
 use super::{
-    DRAIN_TIMEOUT, IDLE_TIMEOUT, PluginTask, SHUTDOWN_REASON, deleted_crds, dispatch, handover, kind_changes,
-    observer, worker,
+    DRAIN_TIMEOUT, PluginTask, SHUTDOWN_REASON, deleted_crds, dispatch, handover, kind_changes, observer,
+    worker,
 };
+use crate::guest_host::INSTANCE_IDLE_TIMEOUT;
 use crate::lifecycle::{Input, PluginState};
 use crate::load::version::Version;
 
 impl PluginTask {
     /// Replaces the running version, and its canary, by this one. The workers have finished their reconciles, and start no other until
-    /// `exclusive` is released. The queue keeps its keys.
-    pub(super) async fn swap(&mut self, version: Box<Version>, exclusive: VersionsWriteGuard) {
+    /// `exclusive` is released. The queue keeps its keys. Returns whether the version of the file is still to be loaded.
+    pub(super) async fn swap(&mut self, version: Box<Version>, exclusive: VersionsWriteGuard) -> bool {
         let version = Arc::<Version>::from(version);
         // Whatever made the old version fail may be mended, so nothing waits for a retry that the old version is responsible for.
         self.plugin.recent_errors.forget();
         self.plugin.log.end_version();
         self.plugin.queue.reset_retries();
         let previous_backs_off =
-            self.installed.as_ref().is_some_and(|previous| previous.health.backing_off().is_some());
+            self.stable.as_ref().is_some_and(|previous| previous.health.backing_off().is_some());
         self.install(Arc::clone(&version), exclusive).await;
         self.plugin.metrics.loaded.inc();
         self.lifecycle
@@ -37,9 +38,10 @@ impl PluginTask {
             LogLevel::Info,
             format_args!("running version {number:?}, generation {generation}; watches {watching}"),
         );
-        self.record_installation(&version, previous_backs_off).await;
+        let awaits_file = self.record_installation(&version, previous_backs_off).await;
         // Its index functions may have failed before the swap.
         self.update_health();
+        awaits_file
     }
 
     /// Makes this the running version, and starts the tasks that belong to it.
@@ -50,12 +52,12 @@ impl PluginTask {
         self.dispatcher.install(Arc::clone(&version), &self.plugin);
         let canary = self.canary.as_mut().map(|task| task.finish(&self.plugin));
         self.clear_canary();
-        if let Some(old) = &self.installed {
+        if let Some(old) = &self.stable {
             let running = std::iter::once(old).chain(canary.as_ref().map(|canary| &canary.version));
             let running: Vec<&Version> = running.map(|version| &**version).collect();
             handover::hand_over(&running, &version, &self.plugin);
         }
-        if self.options.requeue_all && self.installed.is_some() {
+        if self.options.requeue_all && self.stable.is_some() {
             dispatch::requeue(&version, &self.plugin, Reason::Startup, |_| true);
         }
         {
@@ -64,12 +66,13 @@ impl PluginTask {
             version.views.access.set_paused(*paused);
             self.running_status.set_version(&version);
         }
+        self.plugin.shadow.show(version.shadow.as_ref());
         exclusive.replace(Arc::clone(&version));
-        self.installed = Some(Arc::clone(&version));
+        self.stable = Some(Arc::clone(&version));
         *self.recovery.version.lock() = Some(Arc::clone(&version));
         self.health_changes = version.health.changes();
         self.access_changes = version.views.access.changes();
-        self.gate.send_replace(RunningHealth::new(version.health.clone(), None));
+        self.running_health.send_replace(RunningHealth::new(version.health.clone(), None));
         self.resize_workers(version.workers);
         self.plugin.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
         if !version.observer_subscriptions.is_empty() {
@@ -118,7 +121,7 @@ impl PluginTask {
 
     /// Updates the lifecycle state: whether the running version lacks a permission or backs off after faults.
     pub(super) fn update_health(&self) {
-        let Some(version) = &self.installed else { return };
+        let Some(version) = &self.stable else { return };
         if let Some(why) = version.views.access.reason() {
             self.lifecycle.apply(&Input::Suspended { why: &why });
             return;
@@ -145,18 +148,26 @@ impl PluginTask {
         }
     }
 
+    /// Updates the lifecycle state after a change of the running version's permissions, and lets the keys continue that waited for it.
+    pub(super) fn update_access(&self) {
+        self.update_health();
+        if let Some(version) = &self.stable {
+            self.retry_blocked_keys(version);
+        }
+    }
+
     /// Sets the number of workers. Surplus ones end once they are done with their current key.
     pub(super) fn resize_workers(&mut self, desired: usize) {
-        let (running, gate, plugin) = (&self.running, &self.gate, &self.plugin);
+        let (running, health, plugin) = (&self.running, &self.running_health, &self.plugin);
         self.workers.resize(desired, |slot| {
-            worker::work(slot, Arc::clone(running), gate.subscribe(), plugin.clone())
+            worker::run_worker(slot, Arc::clone(running), health.subscribe(), plugin.clone())
         });
     }
 
     pub(super) fn drop_idle_instances(&self) {
         let canary = self.canary.as_ref().map(|task| &task.canary.version);
-        for version in self.installed.iter().chain(canary).filter(|version| !version.descriptor.stateful) {
-            let dropped = version.pool.drop_idle(IDLE_TIMEOUT);
+        for version in self.stable.iter().chain(canary).filter(|version| !version.descriptor.stateful) {
+            let dropped = version.pool.drop_idle(INSTANCE_IDLE_TIMEOUT);
             if dropped > 0 {
                 tracing::debug!(plugin = %self.plugin.name, dropped, "idle instances dropped");
             }
@@ -181,7 +192,7 @@ impl PluginTask {
             task.canary.version.retire();
         }
         self.clear_canary();
-        if let Some(version) = self.installed.take() {
+        if let Some(version) = self.stable.take() {
             version.retire();
         }
         self.workers.shutdown().await;
@@ -191,6 +202,7 @@ impl PluginTask {
         *self.running.write().await = RunningVersions::default();
         self.dispatcher.clear();
         self.running_status.clear();
+        self.plugin.shadow.show(None);
         self.record_end().await;
     }
 

@@ -17,6 +17,7 @@ mod handle;
 mod handover;
 pub(crate) mod hot_loop;
 mod installation;
+pub(crate) mod key_mapper;
 mod kind_changes;
 mod observer;
 mod pending_version;
@@ -27,7 +28,6 @@ mod running;
 mod running_health;
 pub(crate) mod slow_reconciles;
 mod swap;
-pub(crate) mod targets;
 mod worker;
 mod workers;
 
@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access;
 use crate::directory::PluginFiles;
-use crate::guest_host::PluginServices;
+use crate::guest_host::{INSTANCE_IDLE_TIMEOUT, PluginServices};
 use crate::lifecycle::{Health, Input, Lifecycle, PluginState};
 use crate::load::version::{Role, Version};
 use crate::load::{LoadOutcome, LoadProblem, LoadServices, Report, load};
@@ -62,8 +62,6 @@ use running_health::RunningHealth;
 use swap::{Swap, VersionsWriteGuard};
 use workers::Workers;
 
-/// How long an instance stays idle before it is dropped.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stopping plugin may take to finish its reconciles; the process must have ended 10 s after SIGTERM.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 /// The reason for which a plugin stops with the process. Such a stop records no Event.
@@ -90,11 +88,11 @@ struct PluginTask {
     /// to carry out itself.
     running: SharedVersions,
     /// The running version, for use by this task without a lock. A canary may run beside it.
-    installed: Option<Arc<Version>>,
+    stable: Option<Arc<Version>>,
     /// The canary. Boxed, because most plugins have none.
     canary: Option<Box<CanaryTask>>,
     /// The health of the running versions. The workers check it before they take a key.
-    gate: watch::Sender<RunningHealth>,
+    running_health: watch::Sender<RunningHealth>,
     /// Notified when the running version's health changes.
     health_changes: watch::Receiver<()>,
     /// Notified when the running version's permissions change.
@@ -141,11 +139,11 @@ impl PluginTask {
             options,
             lifecycle,
             running: Arc::default(),
-            installed: None,
+            stable: None,
             canary: None,
             health_changes: health.changes(),
             access_changes: access::Access::default().changes(),
-            gate: watch::Sender::new(RunningHealth::new(health, None)),
+            running_health: watch::Sender::new(RunningHealth::new(health, None)),
             running_status,
             workers: Workers::default(),
             recovery,
@@ -172,7 +170,7 @@ impl PluginTask {
             Box::pin(self.install(version, exclusive)).await;
             self.schedule_check();
         }
-        let mut housekeeping = interval(IDLE_TIMEOUT / 2);
+        let mut housekeeping = interval(INSTANCE_IDLE_TIMEOUT / 2);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -220,10 +218,10 @@ impl PluginTask {
                     self.update_health();
                     Box::pin(self.check_probation(&mut pending, last_files.clone())).await;
                 }
-                Ok(()) = self.access_changes.changed() => self.update_health(),
+                Ok(()) = self.access_changes.changed() => self.update_access(),
                 Some(Ok(change)) = self.kind_changes.join_next(), if !self.kind_changes.is_empty() => {
                     let files = desired_files.borrow().clone();
-                    if let Some(version) = &self.installed {
+                    if let Some(version) = &self.stable {
                         self.reload_for_changed_kind(&mut pending, files, version, &change);
                     }
                 }
@@ -277,7 +275,7 @@ impl PluginTask {
         // Here and not in the load task, which may run for a moment longer after it was aborted.
         let grants_writer = plugin.current_grants.begin_load();
         let canary = self.canary.as_ref().map(|task| Arc::clone(&task.canary.version));
-        let (running, loaded) = (self.installed.clone(), files.clone());
+        let (running, loaded) = (self.stable.clone(), files.clone());
         let task: LoadTask =
             tokio::spawn(load(services, plugin, grants_writer, loaded, running, canary, report));
         pending.load(files, task);
@@ -307,12 +305,11 @@ impl PluginTask {
             }
             Err(problem) => {
                 self.plugin.metrics.refused.inc();
-                if let Some(installed) = self.installed.as_ref().filter(|_| self.canary.is_none()) {
+                if let Some(stable) = self.stable.as_ref().filter(|_| self.canary.is_none()) {
                     // The limit was raised for the version that failed to load. With a canary, it stays raised.
-                    self.plugin.host_memory.set_limit(installed.plugin_limits.host_memory);
+                    self.plugin.host_memory.set_limit(stable.plugin_limits.host_memory);
                 }
-                let stays =
-                    if self.installed.is_some() { "; the running version stays installed" } else { "" };
+                let stays = if self.stable.is_some() { "; the running version stays installed" } else { "" };
                 let text = match self.plugin.rollout.requested() {
                     Some(version) => format!("{version} cannot run again: {problem}"),
                     None => problem.to_string(),
@@ -323,9 +320,11 @@ impl PluginTask {
                     let again = format_args!("tried again in {wait:.1?}{stays}");
                     log.state(LogLevel::Warn, format_args!("not loaded, {again}: {text}"));
                 } else {
-                    self.plugin.rollout.give_up();
                     self.lifecycle.apply(&Input::Refused { problem: &text });
                     log.state(LogLevel::Error, format_args!("not loaded{stays}: {text}"));
+                    if self.plugin.rollout.give_up() {
+                        self.start_loading(pending, files, &Input::Found);
+                    }
                 }
             }
         }
@@ -345,10 +344,9 @@ impl PluginTask {
         }
         match version.role.clone() {
             Role::Canary(share) => self.begin_canary(version, share, exclusive).await,
-            Role::Alone => self.swap(version, exclusive).await,
-            Role::BesideCanary => {
-                self.swap(version, exclusive).await;
-                if let Some(files) = files {
+            role @ (Role::Alone | Role::BesideCanary) => {
+                let awaits_file = self.swap(version, exclusive).await;
+                if let Some(files) = files.filter(|_| awaits_file || role == Role::BesideCanary) {
                     self.start_loading(pending, files, &Input::Found);
                 }
             }

@@ -60,9 +60,13 @@ impl PendingVersion {
         self.failures = 0;
     }
 
-    /// Whether there is one.
-    pub(super) fn is_some(&self) -> bool {
-        !matches!(self.stage, Stage::None)
+    /// Whether the running versions change as soon as no guest call is under way. Such a change takes a bounded time. A load does not: it may
+    /// wait for what the cluster or an operator has to provide.
+    pub(super) fn is_changing_versions(&self) -> bool {
+        match self.stage {
+            Stage::None | Stage::Loading(..) | Stage::RetryAt(..) => false,
+            Stage::Swapping(_) | Stage::ChangingCanary(..) => true,
+        }
     }
 
     /// Waits for this load from now on.

@@ -27,8 +27,8 @@ pub(super) async fn wait_until(time: Option<Instant>) {
 }
 
 impl PluginTask {
-    /// Records that the version runs, and keeps the code of the one before.
-    pub(super) async fn record_installation(&mut self, version: &Version, previous_backs_off: bool) {
+    /// Records that the version runs, and keeps the code of the one before. Returns whether the version of the file is still to be loaded.
+    pub(super) async fn record_installation(&mut self, version: &Version, previous_backs_off: bool) -> bool {
         let rollout = self.plugin.rollout.clone();
         let size = version.pool.code().size();
         let installation = Installation {
@@ -41,7 +41,7 @@ impl PluginTask {
         };
         let installed = rollout.installed(&installation);
         if let Some((reason, is_automatic)) = installed.rolled_back {
-            self.report_rollback(&installation.version, &reason, is_automatic);
+            self.report_rollback(&installation.version, &reason, is_automatic, installed.awaits_file);
         }
         let has_way_back = self.keep_older_versions().await;
         if let Some((period, previous)) = installed.probation.filter(|_| has_way_back) {
@@ -52,9 +52,17 @@ impl PluginTask {
         }
         rollout.save(self.plugin.metrics.reconciles(), true).await;
         self.schedule_check();
+        installed.awaits_file
     }
 
-    pub(super) fn report_rollback(&self, version: &KnownVersion, reason: &str, is_automatic: bool) {
+    /// Reports that the version runs again. `awaits_file` is whether the version of the file is still to be loaded.
+    pub(super) fn report_rollback(
+        &self,
+        version: &KnownVersion,
+        reason: &str,
+        is_automatic: bool,
+        awaits_file: bool,
+    ) {
         let metrics = &self.plugin.metrics;
         if is_automatic {
             metrics.taken_back.inc();
@@ -63,10 +71,16 @@ impl PluginTask {
         } else {
             metrics.rolled_back.inc();
         }
-        let text = format_args!(
-            "{version} runs in place of the file's: {reason}; that one is not loaded again until the file changes"
-        );
-        self.plugin.log.state(LogLevel::Warn, text);
+        let log = &self.plugin.log;
+        if awaits_file {
+            let text = format_args!("{version} runs again: {reason}; the newer file is still to be loaded");
+            log.state(LogLevel::Warn, text);
+        } else {
+            let text = format_args!(
+                "{version} runs in place of the file's: {reason}; that one is not loaded again until the file changes"
+            );
+            log.state(LogLevel::Warn, text);
+        }
     }
 
     /// Keeps the code of the versions that do not run. Returns whether the running version's probation can continue.
@@ -96,7 +110,7 @@ impl PluginTask {
     /// Schedules the next check of a version in probation.
     pub(super) fn schedule_check(&mut self) {
         let rollout = &self.plugin.rollout;
-        let is_in_probation = (self.installed.is_some() && rollout.is_in_probation())
+        let is_in_probation = (self.stable.is_some() && rollout.is_in_probation())
             || (self.canary.is_some() && rollout.has_canary_in_probation());
         self.next_check = is_in_probation.then(|| Instant::now() + CHECK_INTERVAL);
     }
@@ -109,12 +123,12 @@ impl PluginTask {
 
     /// Decides about the running version if it is in probation.
     pub(super) async fn check_probation(&mut self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
-        let (Some(version), Some(files)) = (self.installed.clone(), files) else {
+        let (Some(version), Some(files)) = (self.stable.clone(), files) else {
             self.next_check = None;
             return;
         };
-        // A newer file comes first. If it is refused, the checks continue.
-        if pending.is_some() {
+        // A version that is about to be replaced is not judged. While another one is being loaded, it still runs, and may have to be taken back.
+        if pending.is_changing_versions() {
             return self.schedule_check();
         }
         let sample = Sample {
@@ -135,6 +149,8 @@ impl PluginTask {
                 let (number, digest) = (&version.descriptor.version, &version.digest);
                 let version = KnownVersion::new(digest, version.pool.code().size(), number);
                 self.plugin.log.state(LogLevel::Warn, format_args!("taking {version} back: {cause}"));
+                // A newer file is loaded after that.
+                pending.cancel();
                 self.start_loading(pending, files, &Input::Found);
             }
         }
@@ -166,5 +182,86 @@ impl PluginTask {
     pub(super) async fn record_end(&mut self) {
         self.next_check = None;
         self.plugin.rollout.save(self.plugin.metrics.reconciles(), false).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pilothouse_plugin::InstanceLimits;
+
+    use super::*;
+    use crate::guest_host::PluginServices;
+    use crate::lifecycle::{Activity, Lifecycle};
+    use crate::load::LoadServices;
+    use crate::runtime::pending_version::LoadTask;
+    use crate::runtime::{RecoveryState, ReloadOptions};
+
+    /// A plugin whose version 2 is in probation and backs off.
+    async fn failing() -> PluginTask {
+        let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let client = kube::Client::new(service, "default");
+        let plugin = PluginServices::for_test("failing", client.clone());
+        let lifecycle = Lifecycle::begin(
+            plugin.name.clone(),
+            "default",
+            Arc::clone(&plugin.metrics),
+            plugin.events.clone(),
+            Default::default(),
+        );
+        let pool = Version::test_pool(&plugin, "done.wat", InstanceLimits::default()).await;
+        for name in ["1", "2"] {
+            let version = KnownVersion::for_test(name);
+            plugin.rollout.installed(&Installation {
+                file_digest: version.digest.clone(),
+                version,
+                probation: Some(Duration::from_secs(300)),
+                counts: plugin.metrics.reconciles(),
+                previous_backs_off: false,
+                awaits_canary: false,
+            });
+        }
+        let version = Version::for_test(pool, Arc::default());
+        for _ in 0..5 {
+            version.health.record_fault(Activity::Reconcile, None, &"it trapped");
+        }
+        let (services, options) = (LoadServices::for_test(client), ReloadOptions { requeue_all: true });
+        let mut task =
+            PluginTask::new(plugin, lifecycle, services, options, Arc::default(), RecoveryState::default());
+        task.stable = Some(Arc::new(version));
+        task
+    }
+
+    /// A load that waits for what the cluster has to provide.
+    fn endless_load() -> LoadTask {
+        tokio::spawn(std::future::pending())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_version_that_fails_is_taken_back_while_a_load_waits() {
+        let mut task = failing().await;
+        let mut pending = PendingVersion::default();
+        let load = endless_load();
+        let waiting = load.abort_handle();
+        pending.load(PluginFiles::for_test(), load);
+        task.check_versions(&mut pending, Some(PluginFiles::for_test())).await;
+        assert_eq!(task.plugin.rollout.requested(), Some(KnownVersion::for_test("1")));
+        while !waiting.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert!(task.next_check.is_some(), "the checks continue");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_version_that_is_about_to_be_replaced_is_not_judged() {
+        let mut task = failing().await;
+        let mut pending = PendingVersion::default();
+        pending.change_canary(None, Arc::clone(&task.running));
+        task.check_versions(&mut pending, Some(PluginFiles::for_test())).await;
+        assert_eq!(task.plugin.rollout.requested(), None);
+        assert!(task.next_check.is_some(), "the checks continue");
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Canary {
 
 impl RunningVersions {
     /// Returns the version that reconciles the key; `None` while the plugin does not run.
-    pub(super) fn of(&self, key: &ObjectKey) -> Option<ChosenVersion<'_>> {
+    pub(super) fn version_for(&self, key: &ObjectKey) -> Option<ChosenVersion<'_>> {
         let stable = self.stable.as_ref()?;
         Some(match self.canary.as_deref().filter(|canary| canary.share.includes(key)) {
             None => ChosenVersion { version: stable, canary: None },
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::client::in_flight::HeldItem;
-    use crate::runtime::queue::Item;
+    use crate::runtime::queue::ReconcileKey;
     use crate::runtime::swap::VersionsWriteGuard;
 
     fn plugin() -> PluginServices {
@@ -194,14 +194,18 @@ mod tests {
         }
 
         fn change(&self, key: ObjectKey) {
-            self.plugin.queue.add(Item { watch: "maps".into(), key }, Reason::Updated, Priority::Normal);
+            self.plugin.queue.add(
+                ReconcileKey { watch: "maps".into(), key },
+                Reason::Updated,
+                Priority::Normal,
+            );
         }
 
         /// A worker takes a key, and chooses its version as a worker does. Returns whether there was one.
         fn take(&mut self) -> bool {
             let Some(Some((held, _))) = self.plugin.queue.get().now_or_never() else { return false };
             let running = Arc::clone(&self.running).try_read_owned().expect("no change is under way");
-            let chosen = running.of(&held.key().key).expect("a version runs");
+            let chosen = running.version_for(&held.key().key).expect("a version runs");
             let version = Arc::as_ptr(chosen.version).addr();
             let is_other =
                 |(other, at, _): &(HeldItem, usize, _)| other.key() == held.key() && *at != version;
@@ -287,7 +291,7 @@ mod tests {
             let (exclusive, version) = (plugin.acquire().await, plugin.version());
             let recent_errors = RecentErrors::default();
             exclusive.set_canary(share.map(|share| Arc::new(Canary { version, share, recent_errors })));
-            plugin.running.read().await.of(&key).expect("a version runs").is_canary()
+            plugin.running.read().await.version_for(&key).expect("a version runs").is_canary()
         };
         let namespaces = |name: &str| CanaryShare::Namespaces(vec![name.to_owned()]);
         assert!(!at(None).await);

@@ -14,6 +14,11 @@ impl RunningHealth {
         Self { stable, canary }
     }
 
+    /// Whether a canary runs.
+    pub(super) fn has_canary(&self) -> bool {
+        self.canary.is_some()
+    }
+
     /// Waits until one of the versions may be called. Cancellation safe.
     pub(super) async fn wait_until_allowed(&self) {
         match &self.canary {
@@ -62,15 +67,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn workers_stop_only_if_no_version_may_be_called() {
         let (stable, canary) = (Health::default(), Health::default());
-        let gate = RunningHealth::new(stable.clone(), Some(canary.clone()));
-        let mut blocked = task::spawn(gate.wait_until_blocked());
+        let health = RunningHealth::new(stable.clone(), Some(canary.clone()));
+        let mut blocked = task::spawn(health.wait_until_blocked());
         assert_pending!(blocked.poll());
         break_down(&canary);
         assert_pending!(blocked.poll());
-        assert_ready!(task::spawn(gate.wait_until_allowed()).poll());
+        assert_ready!(task::spawn(health.wait_until_allowed()).poll());
         break_down(&stable);
         assert_ready!(blocked.poll());
-        let mut allowed = task::spawn(gate.wait_until_allowed());
+        let mut allowed = task::spawn(health.wait_until_allowed());
         assert_pending!(allowed.poll());
         canary.retire();
         assert_ready!(allowed.poll());
@@ -79,10 +84,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_a_canary_the_health_of_the_version_decides() {
         let stable = Health::default();
-        let gate = RunningHealth::new(stable.clone(), None);
-        assert_ready!(task::spawn(gate.wait_until_allowed()).poll());
+        let health = RunningHealth::new(stable.clone(), None);
+        assert_ready!(task::spawn(health.wait_until_allowed()).poll());
         break_down(&stable);
-        assert_ready!(task::spawn(gate.wait_until_blocked()).poll());
-        assert_pending!(task::spawn(gate.wait_until_allowed()).poll());
+        assert_ready!(task::spawn(health.wait_until_blocked()).poll());
+        assert_pending!(task::spawn(health.wait_until_allowed()).poll());
     }
 }

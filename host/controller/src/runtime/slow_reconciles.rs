@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::queue::Item;
+use super::queue::ReconcileKey;
+use crate::timestamp::rfc_3339;
 
 /// The number of keys that are kept.
 const MAX_KEYS: usize = 8;
@@ -44,14 +45,14 @@ struct Shared {
 }
 
 struct Entry {
-    item: Item,
+    item: ReconcileKey,
     microseconds: u64,
     time: Timestamp,
 }
 
 impl SlowReconciles {
     /// Records a reconcile. Reads the clock only for a slow one.
-    pub(crate) fn record(&self, item: &Item, time: Duration, now: impl FnOnce() -> Timestamp) {
+    pub(crate) fn record(&self, item: &ReconcileKey, time: Duration, now: impl FnOnce() -> Timestamp) {
         let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         if microseconds <= FAST.max(self.0.threshold.load(Ordering::Relaxed)) {
             return;
@@ -78,7 +79,7 @@ impl SlowReconciles {
             watch: entry.item.watch.to_string(),
             key: entry.item.key.to_string(),
             milliseconds: entry.microseconds / 1000,
-            time: entry.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            time: rfc_3339(entry.time),
         };
         self.0.slowest.lock().iter().map(public).collect()
     }
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     fn record(slow: &SlowReconciles, name: &str, milliseconds: u64) {
-        let item = Item { watch: "foos".into(), key: ObjectKey::new("shop", name) };
+        let item = ReconcileKey { watch: "foos".into(), key: ObjectKey::new("shop", name) };
         slow.record(&item, Duration::from_millis(milliseconds), || Timestamp::UNIX_EPOCH);
     }
 
@@ -102,7 +103,7 @@ mod tests {
     #[test]
     fn a_fast_reconcile_reads_no_clock_and_is_not_kept() {
         let slow = SlowReconciles::default();
-        let item = Item { watch: "foos".into(), key: ObjectKey::new("shop", "a") };
+        let item = ReconcileKey { watch: "foos".into(), key: ObjectKey::new("shop", "a") };
         slow.record(&item, Duration::from_micros(FAST), || panic!("the clock was read"));
         assert_eq!(slow.list(), []);
     }

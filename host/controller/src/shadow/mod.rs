@@ -2,8 +2,8 @@
 //! compared with those of the running version.
 //!
 //! ```text
-//! running version: reconcile ─▶ ShadowObserver ─▶ bounded channel ─▶ task: the same reconcile in an instance of the new version,
-//!                                                                    with a ShadowHost ─▶ comparison ─▶ ShadowReport
+//! running version: reconcile ─▶ ShadowRecorder ─▶ bounded channel ─▶ task: the same reconcile in an instance of the new version,
+//!                                                                    with a ShadowHost ─▶ comparison ─▶ ShadowRecord
 //! ```
 //!
 //! The running version never waits for its shadow: when the shadow is behind, whole reconciles are left out and counted.
@@ -13,7 +13,7 @@ mod script;
 mod shadow_host;
 mod task;
 
-pub(crate) use report::ShadowReport;
 pub use report::{ShadowDifference, ShadowStatus};
+pub(crate) use report::{ShadowRecord, ShadowReport};
 pub(crate) use shadow_host::WatchNames;
-pub(crate) use task::{NewVersion, ShadowObserver, start};
+pub(crate) use task::{NewVersion, ShadowRecorder, start};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::script::{Comparison, Difference};
 use crate::WallClock;
 use crate::metrics::PluginMetrics;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 /// The number of differences that are kept.
 const MAX_DIFFERENCES: usize = 20;
@@ -62,14 +62,22 @@ pub struct ShadowDifference {
     pub place: String,
 }
 
-/// What is known of the shadow of a plugin.
+/// What is shown of the shadow of a plugin: that of the running version.
 pub(crate) struct ShadowReport {
     /// The file that the host's flags name.
     flag: Option<PathBuf>,
     metrics: Arc<PluginMetrics>,
     clock: WallClock,
     /// `None` without a shadow.
-    state: Mutex<Option<ReportState>>,
+    current: Mutex<Option<Arc<ShadowRecord>>>,
+}
+
+/// What is known of the shadow of one version of a plugin. Each load creates one, which is shown while that version runs: the shadow of the
+/// version before may work until the swap, and for a moment longer.
+pub(crate) struct ShadowRecord {
+    metrics: Arc<PluginMetrics>,
+    clock: WallClock,
+    state: Mutex<ReportState>,
 }
 
 #[derive(Default)]
@@ -82,7 +90,7 @@ struct ReportState {
 impl ShadowReport {
     /// Creates the report of a plugin for which the host's flags name this file, or none.
     pub(crate) fn new(flag: Option<PathBuf>, metrics: Arc<PluginMetrics>, clock: WallClock) -> Self {
-        Self { flag, metrics, clock, state: Mutex::default() }
+        Self { flag, metrics, clock, current: Mutex::default() }
     }
 
     /// Returns the file that the host's flags name.
@@ -90,41 +98,74 @@ impl ShadowReport {
         self.flag.as_deref()
     }
 
-    /// Begins with the version in this file. What was counted of another one is forgotten.
-    pub(crate) fn begin(&self, file: &Path, digest: &str, version: &str) {
-        let mut state = self.state.lock();
-        let known = state.take().filter(|state| state.status.digest == digest).unwrap_or_default();
-        let status = ShadowStatus {
+    /// Creates the record of the version in this file, which runs in the shadow of a version that is being loaded.
+    pub(crate) fn record_of(&self, file: &Path, digest: &str, version: &str) -> Arc<ShadowRecord> {
+        self.new_record(ShadowStatus {
             file: file.display().to_string(),
             digest: digest.to_owned(),
             version: version.to_owned(),
-            error: String::new(),
-            ..known.status
-        };
-        *state = Some(ReportState { status, differences: known.differences });
+            ..ShadowStatus::default()
+        })
     }
 
-    /// Reports that the shadow in this file cannot run.
-    pub(crate) fn fail(&self, file: &Path, error: String) {
+    /// Creates the record of a shadow in this file that cannot run.
+    pub(crate) fn record_of_failure(&self, file: &Path, error: String) -> Arc<ShadowRecord> {
         let (file, error) = (file.display().to_string(), shortened(error));
-        let status = ShadowStatus { file, error, ..ShadowStatus::default() };
-        *self.state.lock() = Some(ReportState { status, differences: VecDeque::new() });
+        self.new_record(ShadowStatus { file, error, ..ShadowStatus::default() })
     }
 
-    /// Reports that the shadow does not run any more.
-    pub(super) fn set_error(&self, error: String) {
-        if let Some(state) = &mut *self.state.lock() {
-            state.status.error = shortened(error);
+    fn new_record(&self, status: ShadowStatus) -> Arc<ShadowRecord> {
+        let state = Mutex::new(ReportState { status, differences: VecDeque::new() });
+        Arc::new(ShadowRecord { metrics: Arc::clone(&self.metrics), clock: self.clock, state })
+    }
+
+    /// Shows the shadow of the version that runs from now on; `None` if it has none. A shadow with the code of the one before continues its
+    /// counts.
+    pub(crate) fn show(&self, record: Option<&Arc<ShadowRecord>>) {
+        let mut current = self.current.lock();
+        if let (Some(before), Some(record)) = (&*current, record)
+            && !Arc::ptr_eq(before, record)
+        {
+            record.continue_counts(before);
         }
+        *current = record.cloned();
     }
 
-    /// Reports that there is no shadow.
-    pub(crate) fn end(&self) {
-        *self.state.lock() = None;
+    /// Returns the status; `None` without a shadow.
+    pub(crate) fn status(&self) -> Option<ShadowStatus> {
+        let current = self.current.lock().clone()?;
+        let ReportState { status, differences } = &*current.state.lock();
+        Some(ShadowStatus { differences: differences.iter().cloned().collect(), ..status.clone() })
+    }
+}
+
+impl ShadowRecord {
+    /// Adds the counts and the differences of a shadow with the same code.
+    fn continue_counts(&self, before: &Self) {
+        let (counted, differences) = {
+            let state = before.state.lock();
+            (state.status.clone(), state.differences.clone())
+        };
+        let mut state = self.state.lock();
+        if state.status.digest != counted.digest {
+            return;
+        }
+        let status = &mut state.status;
+        status.agreed += counted.agreed;
+        status.differed += counted.differed;
+        status.skipped += counted.skipped;
+        status.dropped += counted.dropped;
+        let newer = std::mem::replace(&mut state.differences, differences);
+        newer.into_iter().for_each(|difference| state.add_difference(difference));
+    }
+
+    /// Records that the shadow does not run any more.
+    pub(super) fn set_error(&self, error: String) {
+        self.state.lock().status.error = shortened(error);
     }
 
     /// Counts a comparison.
-    pub(super) fn record(&self, item: &Item, comparison: Comparison) {
+    pub(super) fn record(&self, item: &ReconcileKey, comparison: Comparison) {
         let counter = match &comparison {
             Comparison::Agrees => &self.metrics.shadow_agreed,
             Comparison::Skipped => &self.metrics.shadow_skipped,
@@ -132,17 +173,12 @@ impl ShadowReport {
         };
         counter.inc();
         let mut state = self.state.lock();
-        // The shadow may have been taken away while it worked.
-        let Some(state) = &mut *state else { return };
         match comparison {
             Comparison::Agrees => state.status.agreed += 1,
             Comparison::Skipped => state.status.skipped += 1,
             Comparison::Differs(Difference { running, shadow, place }) => {
                 state.status.differed += 1;
-                if state.differences.len() == MAX_DIFFERENCES {
-                    state.differences.pop_front();
-                }
-                state.differences.push_back(ShadowDifference {
+                state.add_difference(ShadowDifference {
                     time: self.clock.now().to_string(),
                     watch: item.watch.to_string(),
                     key: item.key.to_string(),
@@ -157,16 +193,16 @@ impl ShadowReport {
     /// Counts a reconcile that is not compared, because the shadow is behind.
     pub(super) fn record_dropped(&self) {
         self.metrics.shadow_dropped.inc();
-        if let Some(state) = &mut *self.state.lock() {
-            state.status.dropped += 1;
-        }
+        self.state.lock().status.dropped += 1;
     }
+}
 
-    /// Returns the status; `None` without a shadow.
-    pub(crate) fn status(&self) -> Option<ShadowStatus> {
-        let state = self.state.lock();
-        let ReportState { status, differences } = state.as_ref()?;
-        Some(ShadowStatus { differences: differences.iter().cloned().collect(), ..status.clone() })
+impl ReportState {
+    fn add_difference(&mut self, difference: ShadowDifference) {
+        if self.differences.len() == MAX_DIFFERENCES {
+            self.differences.pop_front();
+        }
+        self.differences.push_back(difference);
     }
 }
 
@@ -185,7 +221,7 @@ mod tests {
 
     fn report() -> ShadowReport {
         let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
-        let metrics = Metrics::register(&mut Registry::default()).of(&name);
+        let metrics = Metrics::register(&mut Registry::default()).for_plugin(&name);
         ShadowReport::new(None, metrics, WallClock::default())
     }
 
@@ -193,25 +229,32 @@ mod tests {
         report.status().expect("a shadow")
     }
 
+    /// Shows the record of a version, as the swap to it does.
+    fn shown(report: &ShadowReport, digest: &str, version: &str) -> Arc<ShadowRecord> {
+        let record = report.record_of(Path::new("new.wasm"), digest, version);
+        report.show(Some(&record));
+        record
+    }
+
     fn differs(text: &str) -> Comparison {
         let [running, shadow, place] = [text, "returns done", ""].map(str::to_owned);
         Comparison::Differs(Difference { running, shadow, place })
     }
 
-    fn item() -> Item {
-        Item { watch: "maps".into(), key: ObjectKey::new("n", "a") }
+    fn item() -> ReconcileKey {
+        ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") }
     }
 
     #[test]
     fn comparisons_are_counted_and_the_last_differences_kept() {
         let report = report();
-        report.begin(Path::new("new.wasm"), "ab", "1.0.0");
+        let record = shown(&report, "ab", "1.0.0");
         for number in 0..MAX_DIFFERENCES + 2 {
-            report.record(&item(), differs(&number.to_string()));
+            record.record(&item(), differs(&number.to_string()));
         }
-        report.record(&item(), Comparison::Agrees);
-        report.record(&item(), Comparison::Skipped);
-        report.record_dropped();
+        record.record(&item(), Comparison::Agrees);
+        record.record(&item(), Comparison::Skipped);
+        record.record_dropped();
         let status = status(&report);
         assert_eq!((status.agreed, status.differed, status.skipped, status.dropped), (1, 22, 1, 1));
         assert_eq!((status.file.as_str(), status.digest.as_str()), ("new.wasm", "ab"));
@@ -222,37 +265,63 @@ mod tests {
 
     #[test]
     fn another_shadow_begins_without_counts_and_a_reload_of_the_same_keeps_them() {
-        let (report, file) = (report(), Path::new("new.wasm"));
-        report.begin(file, "ab", "1.0.0");
-        report.record(&item(), differs("a"));
-        report.set_error("it is gone".to_owned());
-        report.begin(file, "ab", "1.0.0");
+        let report = report();
+        let record = shown(&report, "ab", "1.0.0");
+        record.record(&item(), differs("a"));
+        record.set_error("it is gone".to_owned());
+        let record = shown(&report, "ab", "1.0.0");
         assert_eq!((status(&report).differed, status(&report).error.as_str()), (1, ""));
-        report.begin(file, "cd", "2.0.0");
+        record.record(&item(), differs("b"));
+        // A task that panicked shows its version again.
+        report.show(Some(&record));
+        let texts: Vec<_> = status(&report).differences.into_iter().map(|one| one.running).collect();
+        assert_eq!((status(&report).differed, texts), (2, vec!["a".to_owned(), "b".to_owned()]));
+        shown(&report, "cd", "2.0.0");
         let found = status(&report);
         assert_eq!((found.differed, found.differences.len(), found.version.as_str()), (0, 0, "2.0.0"));
     }
 
     #[test]
+    fn a_shadow_that_is_loaded_is_shown_only_once_its_version_runs() {
+        let report = report();
+        let running = shown(&report, "ab", "1.0.0");
+        running.record(&item(), Comparison::Agrees);
+        let loaded = report.record_of(Path::new("new.wasm"), "cd", "2.0.0");
+        drop(report.record_of_failure(Path::new("new.wasm"), "it is no wasm".to_owned()));
+        running.record(&item(), differs("a"));
+        let found = status(&report);
+        assert_eq!((found.digest.as_str(), found.agreed, found.differed), ("ab", 1, 1));
+        report.show(Some(&loaded));
+        // The shadow of the version before has not compared everything yet.
+        running.record(&item(), differs("b"));
+        running.set_error("it is gone".to_owned());
+        let found = status(&report);
+        assert_eq!((found.digest.as_str(), found.differed, found.error.as_str()), ("cd", 0, ""));
+        assert_eq!(report.metrics.shadow_differed.get(), 2, "the metric counts all");
+    }
+
+    #[test]
     fn a_plugin_without_a_shadow_has_no_status_of_one() {
-        let (report, file) = (report(), Path::new("new.wasm"));
+        let report = report();
         assert_eq!(report.status(), None);
-        report.fail(file, "it is no wasm".to_owned());
+        let record = report.record_of_failure(Path::new("new.wasm"), "it is no wasm".to_owned());
+        report.show(Some(&record));
         assert_eq!(status(&report).error, "it is no wasm");
-        report.end();
-        report.record(&item(), Comparison::Agrees);
+        report.show(None);
+        record.record(&item(), Comparison::Agrees);
         assert_eq!((report.status(), report.metrics.shadow_agreed.get()), (None, 1));
     }
 
     #[test]
     fn long_texts_are_cut() {
         let report = report();
-        report.begin(Path::new("new.wasm"), "ab", "1.0.0");
-        report.record(&item(), differs(&"ä".repeat(MAX_TEXT)));
+        let record = shown(&report, "ab", "1.0.0");
+        record.record(&item(), differs(&"ä".repeat(MAX_TEXT)));
         assert!(status(&report).differences[0].running.len() <= MAX_TEXT);
-        report.set_error("ä".repeat(MAX_TEXT));
+        record.set_error("ä".repeat(MAX_TEXT));
         assert!(status(&report).error.len() <= MAX_TEXT);
-        report.fail(Path::new("new.wasm"), "ä".repeat(MAX_TEXT));
+        let record = report.record_of_failure(Path::new("new.wasm"), "ä".repeat(MAX_TEXT));
+        report.show(Some(&record));
         assert!(status(&report).error.len() <= MAX_TEXT);
     }
 }

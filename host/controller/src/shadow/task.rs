@@ -6,15 +6,15 @@ use std::sync::{Arc, Weak};
 
 use futures::FutureExt;
 use pilothouse_plugin::{
-    CallObserver, CompiledPlugin, GuestCall, GuestCallObserver, GuestResult, Host, HostCall, HostRequest,
+    CallRecorder, CompiledPlugin, GuestCall, GuestCallRecorder, GuestResult, Host, HostCall, HostRequest,
     InstanceLimits, Request,
 };
 use tokio::sync::mpsc;
 
-use super::ShadowReport;
+use super::ShadowRecord;
 use super::script::{Comparison, ShadowScript};
 use super::shadow_host::{ShadowHost, WatchNames};
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 /// The maximum number of reconciles that wait for the shadow.
 const MAX_WAITING: usize = 64;
@@ -32,12 +32,12 @@ pub(crate) struct NewVersion {
     pub(crate) watches: Arc<WatchNames>,
 }
 
-/// Observes the reconciles of the running version, to repeat them.
-pub(crate) struct ShadowObserver {
+/// Records the reconciles of the running version, so that the shadow can repeat them.
+pub(crate) struct ShadowRecorder {
     waiting: mpsc::Sender<RunReconcile>,
     /// The size of those that are waiting.
     waiting_bytes: Arc<AtomicUsize>,
-    report: Arc<ShadowReport>,
+    record: Arc<ShadowRecord>,
 }
 
 /// The reconciles that the task is to repeat.
@@ -73,16 +73,16 @@ impl Drop for WaitingBytes {
     }
 }
 
-impl ShadowObserver {
-    /// Creates an observer, and what [`start`] needs of it.
-    pub(crate) fn new(report: Arc<ShadowReport>) -> (Self, RunReconciles) {
+impl ShadowRecorder {
+    /// Creates a recorder, and what [`start`] needs of it.
+    pub(crate) fn new(record: Arc<ShadowRecord>) -> (Self, RunReconciles) {
         let (waiting, reconciles) = mpsc::channel(MAX_WAITING);
-        (Self { waiting, waiting_bytes: Arc::default(), report }, RunReconciles(reconciles))
+        (Self { waiting, waiting_bytes: Arc::default(), record }, RunReconciles(reconciles))
     }
 }
 
-impl CallObserver for ShadowObserver {
-    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
+impl CallRecorder for ShadowRecorder {
+    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallRecorder>> {
         let GuestCall::Reconcile(request) = call else { return None };
         // The shadow could not be instantiated, or its task panicked.
         if self.waiting.is_closed() {
@@ -91,7 +91,7 @@ impl CallObserver for ShadowObserver {
         Some(Box::new(CallCollector {
             waiting: self.waiting.clone(),
             waiting_bytes: Arc::clone(&self.waiting_bytes),
-            report: Arc::clone(&self.report),
+            record: Arc::clone(&self.record),
             request,
             calls: Vec::new(),
             bytes: 0,
@@ -103,7 +103,7 @@ impl CallObserver for ShadowObserver {
 struct CallCollector {
     waiting: mpsc::Sender<RunReconcile>,
     waiting_bytes: Arc<AtomicUsize>,
-    report: Arc<ShadowReport>,
+    record: Arc<ShadowRecord>,
     request: Arc<Request>,
     calls: Vec<HostCall>,
     /// The size of the calls in memory, also of those that were dropped because they are too large.
@@ -116,7 +116,7 @@ impl CallCollector {
     }
 }
 
-impl GuestCallObserver for CallCollector {
+impl GuestCallRecorder for CallCollector {
     fn host_call(&mut self, call: HostCall) {
         let is_needed = !matches!(call.request, HostRequest::Log { .. } | HostRequest::Metric { .. });
         if !is_needed || !self.is_complete() {
@@ -131,26 +131,26 @@ impl GuestCallObserver for CallCollector {
 
     fn end(self: Box<Self>, result: GuestResult) {
         let is_complete = self.is_complete();
-        let Self { waiting, waiting_bytes, report, request, calls, bytes } = *self;
+        let Self { waiting, waiting_bytes, record, request, calls, bytes } = *self;
         let bytes = WaitingBytes::add(waiting_bytes, bytes).filter(|_| is_complete);
         let reconcile = bytes.map(|bytes| RunReconcile { request, calls, result, _bytes: bytes });
         if reconcile.is_none_or(|reconcile| waiting.try_send(reconcile).is_err()) {
-            report.record_dropped();
+            record.record_dropped();
         }
     }
 }
 
-/// Starts the task. It ends with the running version, to whose host it has a weak reference: that host has the observer.
+/// Starts the task. It ends with the running version, to whose host it has a weak reference: that host has the recorder.
 pub(crate) fn start(
     shadow: NewVersion,
     running: Weak<dyn Host>,
     reconciles: RunReconciles,
-    report: Arc<ShadowReport>,
+    record: Arc<ShadowRecord>,
 ) {
     tokio::spawn(async move {
-        let task = run(shadow, running, reconciles, Arc::clone(&report));
+        let task = run(shadow, running, reconciles, Arc::clone(&record));
         if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-            report.set_error("its task panicked: the log of the host has the message".to_owned());
+            record.set_error("its task panicked: the log of the host has the message".to_owned());
         }
     });
 }
@@ -159,15 +159,16 @@ async fn run(
     shadow: NewVersion,
     running: Weak<dyn Host>,
     mut reconciles: RunReconciles,
-    report: Arc<ShadowReport>,
+    record: Arc<ShadowRecord>,
 ) {
     while let Some(reconcile) = reconciles.0.recv().await {
         let Some(host) = running.upgrade() else { return };
-        let item = Item { watch: Arc::clone(&reconcile.request.watch), key: reconcile.request.key.clone() };
+        let item =
+            ReconcileKey { watch: Arc::clone(&reconcile.request.watch), key: reconcile.request.key.clone() };
         match repeat(&shadow, host, reconcile).await {
-            Ok(comparison) => report.record(&item, comparison),
+            Ok(comparison) => record.record(&item, comparison),
             Err(problem) => {
-                report.set_error(problem);
+                record.set_error(problem);
                 return;
             }
         }
@@ -199,15 +200,18 @@ mod tests {
     use pilothouse_plugin::{Engine, EngineOptions, HostAnswer, Outcome, StubHost};
     use prometheus_client::registry::Registry;
 
+    use super::super::ShadowReport;
     use super::*;
     use crate::{Metrics, PluginName, WallClock};
 
-    fn report() -> Arc<ShadowReport> {
+    /// Returns a report, and the record that it shows.
+    fn report() -> (ShadowReport, Arc<ShadowRecord>) {
         let name = PluginName::of_file(Path::new("p.wasm")).expect("a name");
-        let metrics = Metrics::register(&mut Registry::default()).of(&name);
+        let metrics = Metrics::register(&mut Registry::default()).for_plugin(&name);
         let report = ShadowReport::new(None, metrics, WallClock::default());
-        report.begin(Path::new("new.wasm"), "ab", "1.0.0");
-        Arc::new(report)
+        let record = report.record_of(Path::new("new.wasm"), "ab", "1.0.0");
+        report.show(Some(&record));
+        (report, record)
     }
 
     async fn new_version(guest: &str) -> NewVersion {
@@ -235,9 +239,9 @@ mod tests {
         Arc::new(StubHost::new("{}").with_object(Object::from_json(map).expect("an object")))
     }
 
-    /// Lets the observer see a reconcile with these calls.
-    fn observe(observer: &ShadowObserver, calls: Vec<HostCall>) {
-        let mut observed = observer.begin(GuestCall::Reconcile(request())).expect("it is observed");
+    /// Lets the recorder see a reconcile with these calls.
+    fn observe(recorder: &ShadowRecorder, calls: Vec<HostCall>) {
+        let mut observed = recorder.begin(GuestCall::Reconcile(request())).expect("it is observed");
         calls.into_iter().for_each(|call| observed.host_call(call));
         observed.end(GuestResult::Reconcile(Ok(Outcome::Done)));
     }
@@ -245,8 +249,8 @@ mod tests {
     #[tokio::test]
     async fn a_shadow_that_does_the_same_agrees_and_one_that_traps_differs() {
         for (guest, expected) in [("reads.wat", (2, 0)), ("trap.wat", (0, 2))] {
-            let report = report();
-            let (observer, reconciles) = ShadowObserver::new(Arc::clone(&report));
+            let (report, record) = report();
+            let (recorder, reconciles) = ShadowRecorder::new(Arc::clone(&record));
             let get = HostCall {
                 request: HostRequest::CacheGet {
                     watch: "configmaps".to_owned(),
@@ -254,11 +258,11 @@ mod tests {
                 },
                 answer: HostAnswer::Object(None),
             };
-            observe(&observer, vec![get]);
-            observe(&observer, Vec::new());
-            drop(observer);
+            observe(&recorder, vec![get]);
+            observe(&recorder, Vec::new());
+            drop(recorder);
             let host = stub();
-            run(new_version(guest).await, Arc::downgrade(&host), reconciles, Arc::clone(&report)).await;
+            run(new_version(guest).await, Arc::downgrade(&host), reconciles, Arc::clone(&record)).await;
             let status = report.status().expect("a shadow");
             assert_eq!((status.agreed, status.differed), expected, "{guest}: {status:?}");
         }
@@ -266,50 +270,50 @@ mod tests {
 
     #[tokio::test]
     async fn a_shadow_that_is_behind_drops_reconciles_and_delays_nothing() {
-        let report = report();
-        let (observer, _reconciles) = ShadowObserver::new(Arc::clone(&report));
+        let (report, record) = report();
+        let (recorder, _reconciles) = ShadowRecorder::new(Arc::clone(&record));
         for _ in 0..MAX_WAITING + 3 {
-            observe(&observer, Vec::new());
+            observe(&recorder, Vec::new());
         }
         assert_eq!(report.status().expect("a shadow").dropped, 3);
     }
 
     #[tokio::test]
     async fn the_memory_of_waiting_reconciles_is_bounded() {
-        let report = report();
-        let (observer, mut reconciles) = ShadowObserver::new(Arc::clone(&report));
+        let (report, record) = report();
+        let (recorder, mut reconciles) = ShadowRecorder::new(Arc::clone(&record));
         let create = |size: usize| HostCall {
             request: HostRequest::ClientCreate { manifest: "a".repeat(size), subresource: String::new() },
             answer: HostAnswer::Nothing,
         };
-        observe(&observer, vec![create(1), create(MAX_BYTES), create(1)]);
+        observe(&recorder, vec![create(1), create(MAX_BYTES), create(1)]);
         assert_eq!(report.status().expect("a shadow").dropped, 1);
         assert!(reconciles.0.try_recv().is_err(), "a reconcile that is too large is left out as a whole");
         let half = MAX_BYTES / 2;
         let fitting = MAX_WAITING_BYTES / half;
         for _ in 0..fitting + 2 {
-            observe(&observer, vec![create(half)]);
+            observe(&recorder, vec![create(half)]);
         }
         let dropped = report.status().expect("a shadow").dropped;
         assert!((2..=3).contains(&dropped), "{dropped}");
         while reconciles.0.try_recv().is_ok() {}
-        assert_eq!(observer.waiting_bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(recorder.waiting_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
     async fn nothing_is_observed_for_a_shadow_whose_task_has_ended() {
-        let (observer, reconciles) = ShadowObserver::new(report());
+        let (recorder, reconciles) = ShadowRecorder::new(report().1);
         drop(reconciles);
-        assert!(observer.begin(GuestCall::Reconcile(request())).is_none());
+        assert!(recorder.begin(GuestCall::Reconcile(request())).is_none());
     }
 
     #[tokio::test]
     async fn a_shadow_ends_with_the_running_version() {
-        let report = report();
-        let (observer, reconciles) = ShadowObserver::new(Arc::clone(&report));
-        observe(&observer, Vec::new());
+        let (report, record) = report();
+        let (recorder, reconciles) = ShadowRecorder::new(Arc::clone(&record));
+        observe(&recorder, Vec::new());
         let host = Arc::downgrade(&stub());
-        run(new_version("reads.wat").await, host, reconciles, Arc::clone(&report)).await;
+        run(new_version("reads.wat").await, host, reconciles, Arc::clone(&record)).await;
         let status = report.status().expect("a shadow");
         assert_eq!((status.agreed, status.differed), (0, 0));
     }

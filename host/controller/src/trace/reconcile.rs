@@ -17,7 +17,7 @@ use super::written::WriteSpan;
 use crate::client::WriteOutcome;
 use crate::explain::journal::{ReconcileOutcome, reason_name};
 use crate::metrics::TraceLabels;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 /// The number of requests of one reconcile whose spans are kept. Further ones are counted as dropped.
 pub(super) const MAX_SPANS: usize = 128;
@@ -56,7 +56,7 @@ struct Clock {
 /// A reconcile that has ended.
 pub(crate) struct EndedReconcile<'a> {
     pub(crate) plugin: &'a str,
-    pub(crate) item: &'a Item,
+    pub(crate) item: &'a ReconcileKey,
     pub(crate) reasons: &'a [Reason],
     /// Failed attempts before this one.
     pub(crate) attempt: u32,

@@ -11,7 +11,7 @@ use super::queue::MAX_QUEUED;
 use super::reconcile::MAX_SPANS;
 use super::*;
 use crate::client::WriteOutcome;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 /// The time of day at the start of a test, in seconds since the Unix epoch.
 const START: u64 = 1_000_000;
@@ -93,7 +93,7 @@ fn end(
     outcome: &Result<Outcome, Failure>,
     events: Option<&EventRecords>,
 ) -> Option<ExportedTrace> {
-    let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+    let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
     let (reasons, started) = ([Reason::Created], Instant::now());
     trace.end(
         &EndedReconcile { plugin, item: &item, reasons: &reasons, attempt: 0, started, time, outcome },

@@ -16,7 +16,7 @@ use pilothouse_plugin::{CacheFilter, CachePage, IndexCursor, IndexPage, Misuse};
 use crate::cache::computed::ComputedIndexes;
 use crate::cache::own_writes::{CacheState, CacheStateReader, Entry, OwnWrites, ReadResult};
 
-/// The number of objects that one part of a search in an index looks at.
+/// The number of objects that a search in an index looks at for one page.
 pub(crate) const INDEX_STEP: usize = 4096;
 
 /// One index of a watch.
@@ -100,12 +100,12 @@ impl WatchCache {
     pub(crate) fn keys(&self) -> impl Iterator<Item = ObjectKey> {
         self.readers.iter().flat_map(|reader| {
             let mut next = Some(None::<ObjectKey>);
-            let parts = std::iter::from_fn(move || {
+            let pages = std::iter::from_fn(move || {
                 let scan = reader.scan_keys(None, next.take()?.as_ref(), INDEX_STEP);
                 next = scan.next.map(Some);
                 Some(scan.found)
             });
-            parts.flatten()
+            pages.flatten()
         })
     }
 
@@ -228,14 +228,14 @@ impl View {
             let IndexPage { found, next } = self.computed_keys(index, value, from, step);
             return Ok(IndexPage { found: found.iter().filter_map(|key| self.object(key)).collect(), next });
         };
-        let part = self.search_reader(
+        let page = self.search_reader(
             from,
             step,
             |reader, after| reader.scan_index(&shared.name, value, after, step),
             Object::key,
             |written| shared.has_value(&written, value).then_some(written),
         );
-        Ok(part)
+        Ok(page)
     }
 
     /// Returns the keys of the objects that [`by_index`](Self::by_index) returns.
@@ -247,18 +247,18 @@ impl View {
         step: usize,
     ) -> Result<IndexPage<ObjectKey>, Misuse> {
         let ViewIndex::Shared(shared) = self.index(index)? else {
-            let mut part = self.computed_keys(index, value, from, step);
-            part.found.retain(|key| self.object(key).is_some());
-            return Ok(part);
+            let mut page = self.computed_keys(index, value, from, step);
+            page.found.retain(|key| self.object(key).is_some());
+            return Ok(page);
         };
-        let part = self.search_reader(
+        let page = self.search_reader(
             from,
             step,
             |reader, after| reader.scan_index_keys(&shared.name, value, after, step),
             |key| key,
             |written| shared.has_value(&written, value).then(|| written.key().clone()),
         );
-        Ok(part)
+        Ok(page)
     }
 
     /// Returns the keys of all objects with this index value, in order. Errors if there is no such index.
@@ -266,9 +266,9 @@ impl View {
     pub(crate) fn all_index_keys(&self, index: &str, value: &str) -> Result<Vec<ObjectKey>, Misuse> {
         let (mut keys, mut from) = (BTreeSet::new(), Some(IndexCursor::default()));
         while let Some(cursor) = from {
-            let part = self.index_keys(index, value, &cursor, INDEX_STEP)?;
-            keys.extend(part.found);
-            from = part.next;
+            let page = self.index_keys(index, value, &cursor, INDEX_STEP)?;
+            keys.extend(page.found);
+            from = page.next;
         }
         Ok(keys.into_iter().collect())
     }
@@ -287,13 +287,13 @@ impl View {
             let next = last.map(|value| IndexCursor { value: Some(value), ..IndexCursor::default() });
             return Ok(IndexPage { found, next });
         };
-        let Some(reader) = self.cache.readers.get(from.part) else { return Ok(IndexPage::default()) };
-        let (own, _) = self.own_writes_after(from.part, None, usize::MAX);
+        let Some(reader) = self.cache.readers.get(from.reader) else { return Ok(IndexPage::default()) };
+        let (own, _) = self.own_writes_after(from.reader, None, usize::MAX);
         let place = from.value.clone().map(|value| IndexValueCursor { value, key: from.key.clone() });
         let (mut found, next) = reader
             .scan_index_values(&shared.name, place.as_ref(), step, &|key| is_written(&own, key))
             .unwrap_or_default();
-        // The own writes have their values in the part to which the values belong, as cached objects have.
+        // The own writes have their values in the page to which the values belong, as cached objects have.
         let belongs = |value: &String| {
             place.as_ref().is_none_or(|place| *value >= place.value)
                 && next.as_ref().is_none_or(|next| *value <= next.value)
@@ -303,16 +303,16 @@ impl View {
         }
         let next = match next {
             Some(IndexValueCursor { value, key }) => {
-                Some(IndexCursor { part: from.part, value: Some(value), key })
+                Some(IndexCursor { reader: from.reader, value: Some(value), key })
             }
-            None => self.next_reader(from.part),
+            None => self.next_reader(from.reader),
         };
         Ok(IndexPage { found, next })
     }
 
-    /// Searches the reader of the cursor's part, from the object after a key. `written` tells what a written object adds to the result.
+    /// Searches the reader of the cursor, from the object after its key. `written` tells what a written object adds to the result.
     ///
-    /// Each key belongs to exactly one part, and its own write replaces what the cache has. A write that is recorded during the scan
+    /// Each key belongs to exactly one page, and its own write replaces what the cache has. A write that is recorded during the scan
     /// leaves the cached object in the result. So an object that has the value before and after the write is found.
     fn search_reader<T>(
         &self,
@@ -322,8 +322,8 @@ impl View {
         key_of: impl Fn(&T) -> &ObjectKey,
         written: impl Fn(Object) -> Option<T>,
     ) -> IndexPage<T> {
-        let Some(reader) = self.cache.readers.get(from.part) else { return IndexPage::default() };
-        let (own, last_own) = self.own_writes_after(from.part, from.key.as_ref(), step);
+        let Some(reader) = self.cache.readers.get(from.reader) else { return IndexPage::default() };
+        let (own, last_own) = self.own_writes_after(from.reader, from.key.as_ref(), step);
         // A reader without the index has no objects yet.
         let ScanPage { mut found, next } = scan(reader, from.key.as_ref()).unwrap_or_default();
         let last = next.into_iter().chain(last_own).min();
@@ -335,21 +335,21 @@ impl View {
             found.sort_by(|left, right| key_of(left).cmp(key_of(right)));
         }
         let next = match last {
-            Some(key) => Some(IndexCursor { part: from.part, value: None, key: Some(key) }),
-            None => self.next_reader(from.part),
+            Some(key) => Some(IndexCursor { reader: from.reader, value: None, key: Some(key) }),
+            None => self.next_reader(from.reader),
         };
         IndexPage { found, next }
     }
 
-    /// Returns up to `limit` own writes to objects of a part's reader after a key, in order, and the key of the last one if there are more.
+    /// Returns up to `limit` own writes to objects of a reader after a key, in order, and the key of the last one if there are more.
     /// Must be read before the cache, so that a write that is forgotten meanwhile is in the cache that is read then.
     fn own_writes_after(
         &self,
-        part: usize,
+        reader: usize,
         after: Option<&ObjectKey>,
         limit: usize,
     ) -> (Vec<(ObjectKey, Entry)>, Option<ObjectKey>) {
-        let namespace = self.cache.namespaces.get(part).map(String::as_str);
+        let namespace = self.cache.namespaces.get(reader).map(String::as_str);
         let mut own = self.own_entries(|key| {
             namespace.is_none_or(|namespace| namespace == key.namespace())
                 && after.is_none_or(|after| key > after)
@@ -360,10 +360,10 @@ impl View {
         (own, last)
     }
 
-    /// Returns the place after the last object of a part; `None` if it is the last part.
-    fn next_reader(&self, part: usize) -> Option<IndexCursor> {
-        let next = part + 1;
-        (next < self.cache.readers.len()).then(|| IndexCursor { part: next, ..IndexCursor::default() })
+    /// Returns the beginning of the next reader; `None` after the last one.
+    fn next_reader(&self, reader: usize) -> Option<IndexCursor> {
+        let next = reader + 1;
+        (next < self.cache.readers.len()).then(|| IndexCursor { reader: next, ..IndexCursor::default() })
     }
 
     fn computed_keys(

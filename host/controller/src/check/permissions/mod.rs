@@ -8,7 +8,7 @@ use pilothouse_model::names::guess_plural;
 use serde::Serialize;
 
 use super::scopes::Scopes;
-use super::{CheckedWatch, Verdict};
+use super::{Availability, CheckedWatch};
 use crate::access::{ServiceAccount, only_name};
 use crate::client::grants::{granted_namespaces, includes_all_namespaces, intersect};
 use crate::config::descriptor::{Descriptor, Rule};
@@ -37,7 +37,7 @@ pub struct RequiredPermission {
     /// Whether the resource name is only guessed from the kind, because no server could resolve it.
     pub is_guess: bool,
     /// Whether the server allows it.
-    pub allowed: Verdict,
+    pub allowed: Availability,
 }
 
 /// Serializes a service account as `NAMESPACE/NAME`.
@@ -86,7 +86,7 @@ impl PermissionCollector {
                 names: asked.names.to_vec(),
                 needed_for: needed_for.to_owned(),
                 is_guess: asked.is_guess,
-                allowed: Verdict::Unverified,
+                allowed: Availability::Unverified,
             }));
         }
     }

@@ -16,7 +16,7 @@ fn checked(members: &Value, resource: Option<&str>) -> CheckedWatch {
     watch.as_object_mut().expect("an object").extend(members.as_object().expect("members").clone());
     watch["resource"] = json!(resource);
     let watch = serde_json::from_value(watch).expect("a watch");
-    CheckedWatch { watch, served: Verdict::Unverified, namespaced: None }
+    CheckedWatch { watch, served: Availability::Unverified, namespaced: None }
 }
 
 fn deployments(namespaces: &[&str]) -> CheckedWatch {

@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout};
 use super::{ApiClient, Payload, query};
 use crate::environment::WallClock;
 use crate::logs::PluginLogs;
+use crate::timestamp::rfc_3339_microseconds;
 use queue::{EventQueue, Source};
 
 /// An event to be recorded.
@@ -77,8 +78,15 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long after the last occurrence an equal event extends the series. client-go's recorder also has 6
 /// minutes.
 const SERIES_TIMEOUT: Duration = Duration::from_mins(6);
+/// The maximum length of a note of the host, in characters. The API server accepts 1024 bytes.
+const MAX_NOTE: usize = 256;
 /// Series that are remembered.
 const MAX_SERIES: usize = 4096;
+
+/// Returns the note of an event of the host, without what exceeds [`MAX_NOTE`].
+pub(crate) fn short_note(note: &str) -> String {
+    note.chars().take(MAX_NOTE).collect()
+}
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Identity {
@@ -289,12 +297,7 @@ fn identity(event: &PendingEvent) -> Identity {
 }
 
 fn series(count: u32, now: Timestamp) -> Value {
-    json!({"series": {"count": count, "lastObservedTime": micro_time(now)}})
-}
-
-/// Formats a time as `metav1.MicroTime`.
-fn micro_time(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    json!({"series": {"count": count, "lastObservedTime": rfc_3339_microseconds(now).to_string()}})
 }
 
 /// Returns the path of the collection, and the name and the manifest of the Event.
@@ -307,7 +310,7 @@ fn manifest(event: &PendingEvent, instance: &str, now: Timestamp) -> (String, St
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": namespace},
-        "eventTime": micro_time(now),
+        "eventTime": rfc_3339_microseconds(now).to_string(),
         "type": if event.warning { "Warning" } else { "Normal" },
         "reason": event.reason,
         "action": if event.action.is_empty() { "Reconcile" } else { &event.action },

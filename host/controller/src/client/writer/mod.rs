@@ -23,7 +23,7 @@ use crate::client::{
 use crate::explain::journal::{WriteRecord, WriteVerb};
 use crate::guest_host::PluginServices;
 use crate::logs::PluginLog;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 use crate::trace::{OpenSpan, ReconcileTrace};
 
 /// Timeout of a response. API servers abort a request after 60 s.
@@ -102,7 +102,7 @@ struct WriteTask {
     discovery: Discovery,
     fence: Fence,
     plugin: PluginServices,
-    item: Option<Item>,
+    item: Option<ReconcileKey>,
     trace: Option<Arc<ReconcileTrace>>,
     write: Write,
     /// Holds the key until the task has ended.
@@ -310,7 +310,7 @@ impl WriteTask {
     }
 
     fn record_in_journal(&self, result: &RequestResult) {
-        let Some(Item { watch, key }) = &self.item else { return };
+        let Some(ReconcileKey { watch, key }) = &self.item else { return };
         let method = &self.write.method;
         let verb = match *method {
             Method::POST => WriteVerb::Create,

@@ -71,8 +71,8 @@ fn key() -> ObjectKey {
     ObjectKey::new("n", "a")
 }
 
-fn item() -> Item {
-    Item { watch: "maps".into(), key: key() }
+fn item() -> ReconcileKey {
+    ReconcileKey { watch: "maps".into(), key: key() }
 }
 
 fn map(version: u32) -> Value {

@@ -21,6 +21,7 @@ use crate::plugin_resource::{
     PluginObjectStatus, PluginResource, Refusal, TakenNames, WriteSchedule, resource_type, select,
     wanted_status,
 };
+use crate::timestamp::rfc_3339;
 
 /// How often the status of the plugins is compared with that of the objects.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -298,8 +299,7 @@ impl Follower {
         let plugin = plugins.get(key.name()).filter(|plugin| !plugin.removed);
         let observation = Observation { refusal, report: &report, plugin };
         let now = self.host.shared.options.environment.clock.now();
-        let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let wanted = wanted_status(object, stored, observation, &now);
+        let wanted = wanted_status(object, stored, observation, &rfc_3339(now));
         let change = wanted.change_from(stored);
         self.schedule.allows(&object.uid, change, Instant::now()).then_some(wanted)
     }

@@ -58,7 +58,8 @@ impl Cluster {
         };
         let engine = Engine::new(Default::default()).expect("an engine");
         let host = PluginHost::new(options, client, engine, Metrics::register(&mut Registry::default()));
-        let provided = ProvidedPlugins::new(folder.to_owned());
+        let provided = ProvidedPlugins::new();
+        provided.set_folder(folder.to_owned());
         host.add_provided_plugins(provided.clone());
         let applied = Arc::<Mutex<ObjectPlugins>>::default();
         let resource = PluginResource {

@@ -37,6 +37,7 @@ use jiff::Timestamp;
 use super::status::PluginState::{
     self, BackingOff, Compiling, Describing, Draining, Failed, Found, Running, Stopped, Waiting,
 };
+use crate::timestamp::rfc_3339;
 
 /// What happened to a plugin.
 #[derive(Clone, Debug, PartialEq)]
@@ -262,11 +263,6 @@ impl StateMachine {
     pub(super) fn next_try(&self) -> Option<Timestamp> {
         self.next_try.or_else(|| self.newer_files.as_ref()?.next_try)
     }
-}
-
-/// Formats a time in RFC 3339, to the second.
-pub(super) fn rfc_3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn with_next_try(text: &str, next_try: Option<Timestamp>, now: Timestamp) -> String {

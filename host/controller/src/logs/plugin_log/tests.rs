@@ -44,21 +44,21 @@ impl CapturedOutput {
 async fn all_log_lines_of_a_plugin_share_one_limit() {
     let (logs, limits) =
         (PluginLogs::default(), InstanceLimits { log_lines_per_second: 10, ..InstanceLimits::default() });
-    logs.of(&name("p")).set_limits(&limits);
+    logs.for_plugin(&name("p")).set_limits(&limits);
     for number in 0..1000 {
         // As a new version, or the file that was removed and came again, would.
-        let log = logs.of(&name("p"));
+        let log = logs.for_plugin(&name("p"));
         log.guest(LogSource::Log, LogLevel::Info, "a line", &[], Vec::new());
         log.host(LogLevel::Warn, format_args!("observe failed"), &[]);
         log.failure(LogLevel::Warn, format_args!("failed: {number}"), &"again", &[]);
     }
-    logs.of(&name("q")).guest(LogSource::Log, LogLevel::Info, "a neighbour's line", &[], Vec::new());
+    logs.for_plugin(&name("q")).guest(LogSource::Log, LogLevel::Info, "a neighbour's line", &[], Vec::new());
     let kept = logs.after(0, None);
     let lines = kept.iter().filter(|line| line.plugin == "p" && !line.message.contains("dropped")).count();
     assert_eq!(lines, 100);
     assert_eq!(kept.iter().filter(|line| line.plugin == "q").count(), 1);
     tokio::time::advance(Duration::from_secs(1)).await;
-    logs.of(&name("p")).flush_reports();
+    logs.for_plugin(&name("p")).flush_reports();
     let dropped: u64 = logs
         .after(0, None)
         .iter()
@@ -83,7 +83,7 @@ async fn the_bytes_logged_in_ten_seconds_are_bounded_with_any_escaping() {
     let limits = InstanceLimits { log_bytes_per_second: 10 << 10, ..InstanceLimits::default() };
     for text in &hostile {
         let (logs, mut kept) = (PluginLogs::default(), 0);
-        let log = logs.of(&name("p"));
+        let log = logs.for_plugin(&name("p"));
         log.set_limits(&limits);
         let written = CapturedOutput::by(|| {
             for number in 0..500 {
@@ -118,7 +118,7 @@ async fn the_bytes_logged_in_ten_seconds_are_bounded_with_any_escaping() {
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_lines_does_not_hide_a_state_change() {
     let logs = PluginLogs::default();
-    let log = logs.of(&name("p"));
+    let log = logs.for_plugin(&name("p"));
     let written = CapturedOutput::by(|| {
         for _ in 0..100_000 {
             log.guest(LogSource::Log, LogLevel::Info, "a line", &[], Vec::new());
@@ -138,7 +138,7 @@ async fn a_flood_of_lines_does_not_hide_a_state_change() {
 #[tokio::test(start_paused = true)]
 async fn a_state_change_is_in_the_plugins_log() {
     let logs = PluginLogs::default();
-    let log = logs.of(&name("p"));
+    let log = logs.for_plugin(&name("p"));
     let crd = "a CRD\u{1b}";
     log.state(LogLevel::Warn, format_args!("waiting for {crd}"));
     let kept = logs.after(0, None);
@@ -160,7 +160,7 @@ async fn a_state_change_is_in_the_plugins_log() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_keeps_failing_makes_three_lines_and_a_summary_with_the_next_try() {
     let logs = PluginLogs::default();
-    let log = logs.of(&name("p"));
+    let log = logs.for_plugin(&name("p"));
     // As the queue retries a key: twice as long each time.
     for attempt in 0..10 {
         let delay = Duration::from_millis(5 << attempt);
@@ -183,7 +183,7 @@ async fn a_key_that_keeps_failing_makes_three_lines_and_a_summary_with_the_next_
 #[tokio::test(start_paused = true)]
 async fn repeated_failures_are_written_at_first_and_then_counted() {
     let logs = PluginLogs::default();
-    let log = logs.of(&name("p"));
+    let log = logs.for_plugin(&name("p"));
     for number in 0..5000 {
         log.failure(
             LogLevel::Warn,
@@ -202,7 +202,7 @@ async fn repeated_failures_are_written_at_first_and_then_counted() {
 #[tokio::test(start_paused = true)]
 async fn failures_of_a_version_are_summarised_before_the_next_one_runs() {
     let logs = PluginLogs::default();
-    let log = logs.of(&name("p"));
+    let log = logs.for_plugin(&name("p"));
     let fail = || {
         log.failure(LogLevel::Warn, format_args!("failed: no route"), &"tried again", &[("key", &"a/b")]);
     };
@@ -228,7 +228,7 @@ fn a_guest_cannot_write_or_crowd_out_the_fields_of_the_host() {
     fields.push(pair("long", &"x".repeat(1 << 20)));
     let written = CapturedOutput::by(|| {
         let context: Fields<'_> = &[("watch", &"maps"), ("key", &"shop/a")];
-        logs.of(&name("p")).guest(LogSource::Log, LogLevel::Info, "a line", context, fields);
+        logs.for_plugin(&name("p")).guest(LogSource::Log, LogLevel::Info, "a line", context, fields);
     });
     let line = logs.after(0, None).remove(0);
     assert_eq!(line.fields[..2], [pair("watch", "maps"), pair("key", "shop/a")]);
@@ -242,7 +242,7 @@ fn a_guest_cannot_write_or_crowd_out_the_fields_of_the_host() {
 #[test]
 fn a_line_shows_who_wrote_it() {
     let logs = PluginLogs::default();
-    let log = logs.of(&name("p"));
+    let log = logs.for_plugin(&name("p"));
     for source in [LogSource::Log, LogSource::Stdout, LogSource::Stderr] {
         log.guest(source, LogLevel::Warn, "failed: forged", &[], Vec::new());
     }

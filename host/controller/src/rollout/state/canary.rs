@@ -11,11 +11,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{HeldBack, Request, RolloutState, rfc_3339};
+use super::{HeldBack, Request, RolloutState};
 use crate::config::canary_share::CanaryShare;
 use crate::rollout::decision::{Counts, Decision};
 use crate::rollout::known_version::KnownVersion;
 use crate::rollout::probation::{Probation, Sample};
+use crate::timestamp::rfc_3339;
 
 /// The canary of a plugin, or the one that ran when the host ended.
 #[derive(Clone, Debug)]
@@ -91,6 +92,7 @@ impl RolloutState {
         let CanaryStart { version, share, probation: period, counts } = new;
         // The running version is the one that the canary is compared with, so it counts as proved.
         (self.held_back, self.probation) = (None, None);
+        self.is_file_pending = false;
         let known = self.canary.take().filter(|known| known.version.digest == version.digest);
         let (start, current) = match known {
             Some(known) => (known.start, known.probation),
@@ -166,7 +168,7 @@ impl RolloutState {
                 if !canary.is_superseded {
                     let (run, reason) =
                         (canary.version.clone(), "its canary has passed its probation".to_owned());
-                    self.request = Some(Request { run, reason, is_automatic: true });
+                    self.request = Some(Request { run, reason, is_automatic: true, taken_back: None });
                 }
             }
             Decision::TakeBack(cause) => self.take_back_canary(cause.to_string(), true, time),

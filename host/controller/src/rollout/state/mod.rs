@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::decision::{Counts, Decision};
 use super::known_version::{KnownVersion, short};
 use super::probation::{Probation, Sample};
+use crate::timestamp::rfc_3339;
 pub(super) use canary::CanaryState;
 pub(crate) use canary::{CanaryStart, Plan};
 
@@ -42,6 +43,8 @@ pub(super) struct RolloutState {
     canary_file: Option<String>,
     /// Another version is to run.
     request: Option<Request>,
+    /// Whether the file has changed, and its version was neither installed nor refused since.
+    is_file_pending: bool,
     /// Whether the sidecar of the running version has a probation.
     pub(super) has_probation: bool,
 }
@@ -86,6 +89,8 @@ struct Request {
     reason: String,
     /// Whether the host decided it, and not an operator.
     is_automatic: bool,
+    /// SHA-256 of the version that the host takes back; `None` for other decisions.
+    taken_back: Option<String>,
 }
 
 /// A version that was installed.
@@ -111,6 +116,8 @@ pub(crate) struct Installed {
     pub(crate) rolled_back: Option<(String, bool)>,
     /// The version to which the host goes back if the new one fails.
     pub(crate) probation: Option<(Duration, KnownVersion)>,
+    /// Whether the version of the file is still to be loaded. It is newer than the one that was taken back.
+    pub(crate) awaits_file: bool,
 }
 
 /// Why no version can be chosen.
@@ -206,25 +213,32 @@ impl RolloutState {
     /// Decides, for an operator, that another version is to run.
     pub(super) fn request(&mut self, run: KnownVersion) {
         let reason = "an operator chose another version".to_owned();
-        self.request = Some(Request { run, reason, is_automatic: false });
+        self.request = Some(Request { run, reason, is_automatic: false, taken_back: None });
     }
 
-    /// Forgets a decision about a file that has changed since: the newer file comes first. If it is refused, the version in probation is
-    /// checked again.
+    /// Forgets a decision about a file that has changed since: the newer file comes first. The version in probation is checked until that
+    /// one replaces it.
     pub(super) fn file_changed(&mut self) {
         self.request = None;
+        self.is_file_pending = true;
         self.supersede_canary();
     }
 
     /// Gives the decision up, because the version cannot be loaded. The running version stays. It stays in probation if an operator made the
-    /// decision. One of the host would be made again and again, so the version is not checked any more.
-    pub(super) fn give_up(&mut self) {
-        if self.request.take().is_some_and(|request| request.is_automatic) {
+    /// decision. One of the host would be made again and again, so the version is not checked any more. Returns whether the version of the
+    /// file is still to be loaded: the decision came first.
+    pub(super) fn give_up(&mut self) -> bool {
+        let Some(request) = self.request.take() else {
+            self.is_file_pending = false;
+            return false;
+        };
+        if request.is_automatic {
             self.probation = None;
             if let Some(canary) = &mut self.canary {
                 canary.probation = None;
             }
         }
+        self.is_file_pending
     }
 
     /// Returns the version that is to run by a decision that is not carried out yet.
@@ -235,6 +249,7 @@ impl RolloutState {
     /// The files lead to the version that runs already, without a canary.
     pub(super) fn unchanged(&mut self, file_digest: &str) {
         self.canary = None;
+        self.is_file_pending = false;
         let Some(running) = self.running.as_ref().map(|running| running.version.digest.clone()) else {
             return;
         };
@@ -261,6 +276,11 @@ impl RolloutState {
         let request = self.take_request(&version.digest);
         let canary = self.canary.take().filter(|canary| canary.version.digest == version.digest);
         let mut installed = Installed::default();
+        let taken_back = request.as_ref().and_then(|request| request.taken_back.as_ref());
+        let is_other_than_file = taken_back.is_some_and(|digest| digest != file_digest);
+        // The file has changed since the version that is taken back was installed, so nothing is decided about it.
+        installed.awaits_file = self.is_file_pending && is_other_than_file && version.digest != *file_digest;
+        self.is_file_pending = installed.awaits_file;
         if version.digest == *file_digest {
             self.held_back = None;
             self.versions.retain(|known| known.digest != version.digest);
@@ -271,6 +291,9 @@ impl RolloutState {
             } else {
                 installed.probation = self.put_on_probation(new, before, now);
             }
+        } else if installed.awaits_file {
+            (self.probation, self.held_back) = (None, None);
+            installed.rolled_back = request.map(|request| (request.reason, request.is_automatic));
         } else {
             self.probation = None;
             let is_known = |held_back: &HeldBack| {
@@ -363,7 +386,8 @@ impl RolloutState {
             Decision::Pass => self.probation = None,
             Decision::TakeBack(cause) => {
                 let (run, reason) = (probation.previous.clone(), cause.to_string());
-                self.request = Some(Request { run, reason, is_automatic: true });
+                let taken_back = Some(probation.digest.clone());
+                self.request = Some(Request { run, reason, is_automatic: true, taken_back });
             }
         }
         Some(decision)
@@ -375,10 +399,6 @@ impl RolloutState {
         let digest = short(digest);
         Some(format!("{runs} runs in place of the file's ({digest}) since {since}: {reason}"))
     }
-}
-
-fn rfc_3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn held_back(new: &Installation, request: Option<Request>, time: Timestamp) -> HeldBack {

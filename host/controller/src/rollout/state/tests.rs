@@ -169,6 +169,51 @@ fn a_version_is_taken_back_although_a_newer_file_is_refused() {
 }
 
 #[test]
+fn a_version_is_taken_back_while_a_newer_file_is_being_loaded_and_that_one_follows() {
+    let mut plugin = Plugin::new();
+    plugin.install("1");
+    plugin.install("2");
+    // The load of 3 waits, and 2 begins to fail.
+    plugin.file = version("3");
+    plugin.state.file_changed();
+    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    let installed = plugin.load();
+    assert_eq!((plugin.running(), installed.awaits_file), ("1", true));
+    assert_eq!(installed.rolled_back, Some(("it backs off after faults".to_owned(), true)));
+    assert_eq!(plugin.state.text(), None, "nothing is decided about 3");
+    let installed = plugin.load();
+    assert_eq!((plugin.running(), installed.awaits_file), ("3", false));
+    assert_eq!(installed.probation, Some((PERIOD, version("1"))));
+}
+
+#[test]
+fn a_changed_sidecar_that_is_being_loaded_does_not_run_a_version_again_that_was_taken_back() {
+    let mut plugin = Plugin::new();
+    plugin.install("1");
+    plugin.install("2");
+    // The file was written again with the same content.
+    plugin.state.file_changed();
+    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    let installed = plugin.load();
+    assert_eq!((plugin.running(), installed.awaits_file), ("1", false));
+    plugin.load();
+    assert_eq!(plugin.running(), "1");
+}
+
+#[test]
+fn a_newer_file_is_loaded_if_the_version_to_go_back_to_cannot_be() {
+    let mut plugin = Plugin::new();
+    plugin.install("1");
+    plugin.install("2");
+    plugin.file = version("3");
+    plugin.state.file_changed();
+    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(plugin.state.give_up(), "the load of 3 was cancelled");
+    assert!(!plugin.state.give_up(), "3 was refused, too");
+    assert_eq!((plugin.check(Duration::ZERO, true), plugin.running()), (None, "2"));
+}
+
+#[test]
 fn without_a_better_version_there_is_no_probation() {
     let mut plugin = Plugin::new();
     plugin.install("1");

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::keys::{event_time, queue_part, reason, triggered_keys};
 use crate::guest_host::PluginServices;
 use crate::load::version::{ResolvedTrigger, Version, WatchRoute};
-use crate::runtime::queue::{Item, QueueEvent};
-use crate::runtime::targets::{Targets, TriggeredKeys};
+use crate::runtime::key_mapper::{KeyMapper, TriggeredKeys};
+use crate::runtime::queue::{QueueEvent, ReconcileKey};
 
 /// The unprocessed part of a batch.
 pub(super) struct Remaining {
@@ -68,11 +68,11 @@ pub(super) fn queue_all(
         remaining.queued_namespace = None;
         let panic = TaskPanic { message: panic_message(&*payload), panics: 1, wait: Duration::ZERO };
         plugin.report_panic("dispatch", &panic);
-        if let (Some(notification), Some(ResolvedTrigger { targets: Targets::Itself, target_watch, .. })) =
+        if let (Some(notification), Some(ResolvedTrigger { mapper: KeyMapper::Itself, target_watch, .. })) =
             (&remaining.current, &route.trigger)
         {
             let (reason, priority) = reason(notification);
-            let item = Item { watch: Arc::clone(target_watch), key: notification.key().clone() };
+            let item = ReconcileKey { watch: Arc::clone(target_watch), key: notification.key().clone() };
             let event = event_time(priority, remaining.received).map(QueueEvent::from);
             plugin.queue.add_for_event(item, reason, priority, event);
         }
@@ -103,9 +103,9 @@ fn step(version: &Version, route: &WatchRoute, remaining: &mut Remaining, plugin
 /// Returns the namespace whose targets an object of the initial list triggers; `None` for other notifications and triggers.
 fn initial_namespace<'a>(route: &WatchRoute, notification: &'a Notification) -> Option<&'a str> {
     let trigger = route.trigger.as_ref()?;
-    match (&trigger.targets, notification) {
-        (Targets::Namespace, Notification::Added { object, initial: true }) => {
-            Some(Targets::namespace_of(object))
+    match (&trigger.mapper, notification) {
+        (KeyMapper::Namespace, Notification::Added { object, initial: true }) => {
+            Some(KeyMapper::namespace_of(object))
         }
         _ => None,
     }

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::guest_host::PluginServices;
 use crate::load::version::{ResolvedTrigger, Version, WatchRoute};
+use crate::runtime::key_mapper::{KeyMapper, TargetCache, TriggeredKeys};
 use crate::runtime::predicate::PredicateError;
-use crate::runtime::queue::{Item, QueueEvent};
-use crate::runtime::targets::{TargetKeys, Targets, TriggeredKeys};
+use crate::runtime::queue::{QueueEvent, ReconcileKey};
 
 /// The number of cached objects that are read at a time.
 const PAGE: usize = 512;
@@ -42,7 +42,7 @@ pub(super) fn triggered_keys(
     let (reason, priority) = reason(notification);
     // Objects of the initial list skip the predicate, because the plugin must reconcile every object once.
     let is_checked = priority == Priority::Normal || reason == Reason::Resync;
-    let is_itself = matches!(trigger.targets, Targets::Itself);
+    let is_itself = matches!(trigger.mapper, KeyMapper::Itself);
     if is_checked && !admits(route, trigger, notification, plugin) {
         // Only the object's own key gets an entry in the journal: the keys of other triggers would have to be searched for.
         if is_itself {
@@ -54,7 +54,7 @@ pub(super) fn triggered_keys(
         queue_key(version, route, notification, notification.key().clone(), received, plugin);
         return None;
     }
-    Some(trigger.targets.keys_for(notification))
+    Some(trigger.mapper.keys_for(notification))
 }
 
 /// Queues the next part of the keys that a change triggers.
@@ -68,7 +68,7 @@ pub(super) fn queue_part(
 ) {
     let Some(trigger) = &route.trigger else { return };
     let target = CachedTarget { version, watch: &trigger.target_watch };
-    for key in keys.next_part(&target) {
+    for key in keys.next_page(&target) {
         queue_key(version, route, notification, key, received, plugin);
     }
 }
@@ -83,14 +83,14 @@ fn queue_key(
 ) {
     let Some(trigger) = &route.trigger else { return };
     let (reason, priority) = reason(notification);
-    let item = Item { watch: Arc::clone(&trigger.target_watch), key };
+    let item = ReconcileKey { watch: Arc::clone(&trigger.target_watch), key };
     plugin.hot_loops.record_event(&item, notification);
     plugin.journal.record_queued(&item.watch, &item.key, &route.watch, notification, reason);
     let event = event_time(priority, received).map(|at| QueueEvent {
         at,
         record: plugin.tracer.event(notification, &route.watch, reason, at, &plugin.host_memory),
     });
-    if matches!(trigger.targets, Targets::Itself) {
+    if matches!(trigger.mapper, KeyMapper::Itself) {
         return plugin.queue.add_for_event(item, reason, priority, event);
     }
     let is_cached = |key: &ObjectKey| {
@@ -149,7 +149,7 @@ struct CachedTarget<'a> {
 }
 
 // The names exist: they were checked with the descriptor.
-impl TargetKeys for CachedTarget<'_> {
+impl TargetCache for CachedTarget<'_> {
     fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey> {
         let view = self.version.views.get(self.watch);
         view.and_then(|view| view.index_keys(index, value, from, step)).unwrap_or_default()
@@ -188,7 +188,7 @@ pub(in crate::runtime) fn requeue(
 ) {
     for (watch, view) in version.views.by_name.iter().filter(|(_, view)| view.is_target) {
         for key in view.cache.keys().filter(&is_chosen) {
-            plugin.queue.add(Item { watch: Arc::clone(watch), key }, reason, Priority::Low);
+            plugin.queue.add(ReconcileKey { watch: Arc::clone(watch), key }, reason, Priority::Low);
         }
     }
 }
@@ -202,7 +202,7 @@ pub(in crate::runtime) fn requeue_named(
 ) {
     let received = Instant::now();
     for route in &version.routes {
-        let Some(trigger) = route.trigger.as_ref().filter(|trigger| trigger.targets.are_named()) else {
+        let Some(trigger) = route.trigger.as_ref().filter(|trigger| trigger.mapper.are_named()) else {
             continue;
         };
         let target = CachedTarget { version, watch: &trigger.target_watch };
@@ -215,9 +215,9 @@ pub(in crate::runtime) fn requeue_named(
             after = Some(last.key().clone());
             for object in page {
                 let notification = Notification::Added { object, initial: true };
-                let mut keys = trigger.targets.keys_for(&notification);
+                let mut keys = trigger.mapper.keys_for(&notification);
                 while keys.has_more() {
-                    for key in keys.next_part(&target).into_iter().filter(&is_chosen) {
+                    for key in keys.next_page(&target).into_iter().filter(&is_chosen) {
                         queue_key(version, route, &notification, key, received, plugin);
                     }
                 }

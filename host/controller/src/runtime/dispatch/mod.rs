@@ -128,7 +128,7 @@ fn needs_slices(route: &WatchRoute) -> bool {
     route
         .trigger
         .as_ref()
-        .is_some_and(|trigger| trigger.predicate.needs_interpreter() || trigger.targets.may_name_many())
+        .is_some_and(|trigger| trigger.predicate.needs_interpreter() || trigger.mapper.may_name_many())
 }
 
 fn next_batch(version: &Version, position: usize, route: &WatchRoute) -> NextBatch {

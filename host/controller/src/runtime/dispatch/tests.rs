@@ -7,7 +7,7 @@ use pilothouse_plugin::Reason;
 use super::*;
 use crate::cache::views::model_tests::model_server::{ModelServer, TestWatch};
 use crate::runtime::handover::tests::version;
-use crate::runtime::targets::Targets;
+use crate::runtime::key_mapper::KeyMapper;
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_at_one_notification_loses_no_key() {
@@ -40,10 +40,10 @@ async fn an_initial_list_queues_the_targets_of_a_namespace_once() {
     let mut version = version(&plugin, "maps", &watched).await;
     assert!(!needs_slices(&version.routes[0]), "a change of an object triggers one key");
     let trigger = version.routes[0].trigger.as_mut().expect("a trigger");
-    trigger.targets = Targets::Index { index: "team".to_owned() };
+    trigger.mapper = KeyMapper::Index { index: "team".to_owned() };
     assert!(needs_slices(&version.routes[0]));
     let trigger = version.routes[0].trigger.as_mut().expect("a trigger");
-    trigger.targets = Targets::Namespace;
+    trigger.mapper = KeyMapper::Namespace;
     assert!(needs_slices(&version.routes[0]));
     for (initial, expected) in [(true, [3_usize, 0, 0]), (false, [3, 3, 3])] {
         // The numbers of keys that each notification has queued.
@@ -70,7 +70,7 @@ async fn a_panic_at_one_initial_object_leaves_the_keys_of_its_namespace_to_the_o
     let objects: Vec<_> = (0..3).map(|name| server.put(name, 0, 0)).collect();
     watched.deliver(&server, 3).await;
     let mut version = version(&plugin, "maps", &watched).await;
-    version.routes[0].trigger.as_mut().expect("a trigger").targets = Targets::Namespace;
+    version.routes[0].trigger.as_mut().expect("a trigger").mapper = KeyMapper::Namespace;
     plugin.panics.arm("dispatch", 1);
     let added = |object| Notification::Added { object, initial: true };
     let mut batch = Remaining::new(0, objects.into_iter().map(added).collect());
@@ -86,8 +86,8 @@ async fn the_keys_of_one_change_are_queued_in_parts_that_end_with_the_time_slice
     let plugin = PluginServices::for_test("named", kube::Client::new(service, "n"));
     let watched = TestWatch::open("").await;
     let mut version = version(&plugin, "maps", &watched).await;
-    version.routes[0].trigger.as_mut().expect("a trigger").targets =
-        Targets::field("{.spec.refs[*]}", None, true).expect("a path");
+    version.routes[0].trigger.as_mut().expect("a trigger").mapper =
+        KeyMapper::field("{.spec.refs[*]}", None, true).expect("a path");
     let route = &version.routes[0];
     assert!(needs_slices(route));
     let names: Vec<String> = (0..1_200).map(|number| format!(r#""n-{number}""#)).collect();
@@ -151,7 +151,7 @@ async fn requeue_named_queues_the_chosen_keys_without_an_object() {
     requeue_named(&version, &plugin, |_| true);
     assert_eq!(plugin.queue.snapshot().depth, 0, "the objects themselves are not named");
     let trigger = version.routes[0].trigger.as_mut().expect("a trigger");
-    trigger.targets = Targets::Label { key: "team".to_owned(), namespaced: true };
+    trigger.mapper = KeyMapper::Label { key: "team".to_owned(), namespaced: true };
     requeue_named(&version, &plugin, |key| key.name() != "blue");
     let (held, reasons) = plugin.queue.get().now_or_never().flatten().expect("a key");
     assert_eq!((held.key().key.as_str(), &reasons[..]), ("n/red", &[Reason::Startup][..]));

@@ -28,7 +28,7 @@ async fn a_running_plugin_whose_calls_all_fail_is_failing_and_not_ready() {
     status_source.lifecycle.apply(&step(PluginState::Describing));
     status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
     assert_eq!((status_source.status().ready, status_source.status().failing), (true, false));
-    let item = crate::runtime::queue::Item {
+    let item = crate::runtime::queue::ReconcileKey {
         watch: "maps".into(),
         key: pilothouse_model::ObjectKey::new("shop", "a"),
     };
@@ -95,7 +95,7 @@ async fn a_plugin_has_not_ended_until_its_requests_are_answered() {
         .plugin
         .queue
         .in_flight()
-        .begin(&crate::runtime::queue::Item { watch: "maps".into(), key });
+        .begin(&crate::runtime::queue::ReconcileKey { watch: "maps".into(), key });
     let desired_files = watch::channel(None).0;
     let handle = PluginHandle { desired_files, status_source, task: tokio::spawn(async {}) };
     while !handle.task.is_finished() {
@@ -171,9 +171,9 @@ async fn until(condition: &dyn Fn() -> bool) {
     }
 }
 
-fn config_map(name: &str) -> crate::runtime::queue::Item {
+fn config_map(name: &str) -> crate::runtime::queue::ReconcileKey {
     let key = pilothouse_model::ObjectKey::new("default", name);
-    crate::runtime::queue::Item { watch: "configmaps".into(), key }
+    crate::runtime::queue::ReconcileKey { watch: "configmaps".into(), key }
 }
 
 #[tokio::test]

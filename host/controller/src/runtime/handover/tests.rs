@@ -11,9 +11,9 @@ use crate::cache::computed::ComputedIndexes;
 use crate::cache::views::model_tests::model_server::{self, ModelServer, TestWatch, key};
 use crate::cache::views::{View, Views, WatchCache};
 use crate::load::version::{ResolvedTrigger, WatchSubscription};
+use crate::runtime::key_mapper::KeyMapper;
 use crate::runtime::predicate::Predicate;
-use crate::runtime::queue::Item;
-use crate::runtime::targets::Targets;
+use crate::runtime::queue::ReconcileKey;
 
 fn plugin() -> PluginServices {
     let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {
@@ -34,7 +34,7 @@ pub(crate) async fn version(plugin: &PluginServices, name: &str, watched: &TestW
     let trigger = ResolvedTrigger {
         predicate: Predicate::compile("").expect("none"),
         suspension: Mutex::default(),
-        targets: Targets::Itself,
+        mapper: KeyMapper::Itself,
         target_watch: Arc::clone(&watch),
     };
     let mut version = Version::for_test(pool, Arc::new(views));
@@ -183,12 +183,12 @@ async fn a_worker_requeues_a_key_under_the_new_name_of_its_watch() {
     let watched = TestWatch::open("").await;
     let version = version(&plugin, "new", &watched).await;
     version.renamed_watches.lock().insert("old".into(), vec!["new".into()]);
-    let item = Item { watch: "old".into(), key: key(0) };
+    let item = ReconcileKey { watch: "old".into(), key: key(0) };
     plugin.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
     let (held, reasons) = plugin.queue.get().await.expect("the key");
     super::super::worker::requeue_renamed(&plugin, held, reasons, &version);
     assert_eq!(queued(&plugin), [("new n/a".to_owned(), vec![Reason::Deleted])]);
-    plugin.queue.add(Item { watch: "gone".into(), ..item }, Reason::Deleted, Priority::Normal);
+    plugin.queue.add(ReconcileKey { watch: "gone".into(), ..item }, Reason::Deleted, Priority::Normal);
     let (held, reasons) = plugin.queue.get().await.expect("the key");
     super::super::worker::requeue_renamed(&plugin, held, reasons, &version);
     assert_eq!(queued(&plugin), []);

@@ -26,7 +26,7 @@ use detector::LoopDetector;
 pub(crate) use report::report;
 
 use crate::client::WriteOutcome;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 /// The maximum number of keys that are tracked.
 const MAX_KEYS: usize = 2048;
@@ -38,7 +38,7 @@ pub(crate) struct HotLoops {
     authors: Authors,
     /// The number of tracked keys, to be read without a lock.
     count: Arc<AtomicUsize>,
-    keys: Arc<Mutex<HashMap<Item, TrackedKey>>>,
+    keys: Arc<Mutex<HashMap<ReconcileKey, TrackedKey>>>,
     memory: HostMemory,
 }
 
@@ -60,7 +60,7 @@ impl HotLoops {
     }
 
     /// Records a write that the API server has answered. Must be called before the guest gets the response.
-    pub(crate) fn record_write(&self, item: Option<&Item>, written: &WriteOutcome) {
+    pub(crate) fn record_write(&self, item: Option<&ReconcileKey>, written: &WriteOutcome) {
         self.authors.record_write(&self.plugin, written);
         let Some(item) = item else { return };
         let mut keys = self.keys.lock();
@@ -79,7 +79,7 @@ impl HotLoops {
     }
 
     /// Records a notification that is about to queue the key.
-    pub(crate) fn record_event(&self, item: &Item, notification: &Notification) {
+    pub(crate) fn record_event(&self, item: &ReconcileKey, notification: &Notification) {
         if self.is_idle() {
             return;
         }
@@ -89,7 +89,7 @@ impl HotLoops {
     }
 
     /// Called when a worker has taken the key. Returns the remaining delay if the reconcile would be another round of a loop.
-    pub(crate) fn begin(&self, item: &Item, reasons: &[Reason]) -> Option<Duration> {
+    pub(crate) fn begin(&self, item: &ReconcileKey, reasons: &[Reason]) -> Option<Duration> {
         if self.is_idle() {
             return None;
         }
@@ -102,7 +102,7 @@ impl HotLoops {
     }
 
     /// Called when the reconcile of the key has ended. Returns the loop if the reconcile was a round of one.
-    pub(crate) fn end(&self, item: &Item) -> Option<HotLoop> {
+    pub(crate) fn end(&self, item: &ReconcileKey) -> Option<HotLoop> {
         if self.is_idle() {
             return None;
         }
@@ -118,7 +118,7 @@ impl HotLoops {
     }
 
     /// Describes the loop in which a key is, with the remaining delay of its next round; `None` if the key is in none.
-    pub(crate) fn of(&self, item: &Item) -> Option<(String, Duration)> {
+    pub(crate) fn status(&self, item: &ReconcileKey) -> Option<(String, Duration)> {
         if self.is_idle() {
             return None;
         }

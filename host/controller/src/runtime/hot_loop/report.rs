@@ -5,9 +5,9 @@ use std::fmt;
 use pilothouse_plugin::LogLevel;
 
 use super::HotLoop;
-use crate::client::NewEvent;
+use crate::client::{NewEvent, short_note};
 use crate::guest_host::PluginServices;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 
 impl fmt::Display for HotLoop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,7 @@ impl fmt::Display for HotLoop {
 }
 
 /// Logs that the key is in a loop. A new loop also gets an Event and is counted.
-pub(crate) fn report(plugin: &PluginServices, item: &Item, found: &HotLoop) {
+pub(crate) fn report(plugin: &PluginServices, item: &ReconcileKey, found: &HotLoop) {
     plugin.metrics.hot_loop_rounds.inc();
     plugin.log.host(
         LogLevel::Error,
@@ -46,12 +46,9 @@ pub(crate) fn report(plugin: &PluginServices, item: &Item, found: &HotLoop) {
         warning: true,
         reason: "HotLoop".to_owned(),
         action: "Reconcile".to_owned(),
-        note: format!("The plugin {} is in a {found}", plugin.name).chars().take(MAX_NOTE).collect(),
+        note: short_note(&format!("The plugin {} is in a {found}", plugin.name)),
     });
     if !recorded {
         plugin.metrics.events_dropped.inc();
     }
 }
-
-/// The maximum length of an Event's note in characters. The API server accepts 1024 bytes.
-const MAX_NOTE: usize = 256;

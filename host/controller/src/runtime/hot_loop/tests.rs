@@ -6,8 +6,8 @@ use tokio::time::advance;
 use super::detector::{MAX_ROUNDS, MIN_ROUNDS, WINDOW};
 use super::*;
 
-fn item() -> Item {
-    Item { watch: "maps".into(), key: ObjectKey::new("n", "a") }
+fn item() -> ReconcileKey {
+    ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") }
 }
 
 fn resource() -> ResourceType {
@@ -246,7 +246,7 @@ async fn keys_are_tracked_only_for_a_while_after_a_write_and_up_to_a_limit() {
     scenario.plugin.forget_expired();
     assert!(scenario.plugin.is_idle());
     for number in 0..MAX_KEYS * 2 {
-        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", &number.to_string()) };
+        let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", &number.to_string()) };
         scenario.plugin.record_write(Some(&item), &WriteOutcome::Object(resource(), map("a", 1, "")));
     }
     assert_eq!(scenario.plugin.keys.lock().len(), MAX_KEYS);

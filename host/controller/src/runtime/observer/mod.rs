@@ -16,16 +16,14 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::SharedVersions;
-use crate::client::NewEvent;
-use crate::guest_host::PluginServices;
+use crate::client::{NewEvent, short_note};
+use crate::guest_host::{INSTANCE_IDLE_TIMEOUT, PluginServices};
 use crate::lifecycle::{Activity, DynHash};
 use crate::load::version::Version;
 use delivery::DeliveryTracker;
 pub(super) use history::DeliveryHistory;
 use history::{InheritedObjects, SavedDeliveries};
 
-/// How long an instance may have nothing to observe before it is dropped.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// An idle instance is kept if its successor would have to receive more objects than this.
 const MAX_REPLAY: usize = 1024;
 /// The maximum number of notifications in a batch of deletions, the same as in a batch of a subscription.
@@ -188,7 +186,7 @@ impl Observer {
                     return true;
                 }
                 (next, _, _) = &mut next_batch => break next,
-                () = sleep(IDLE_TIMEOUT), if may_drop => {
+                () = sleep(INSTANCE_IDLE_TIMEOUT), if may_drop => {
                     self.version.dedicated_instance.drop_idle(self.generation).await;
                     may_drop = false;
                 }
@@ -322,12 +320,9 @@ impl Observer {
             warning: true,
             reason: "ObserveFailed".to_owned(),
             action: "Observe".to_owned(),
-            note: format!(
+            note: short_note(&format!(
                 "The plugin's observer fails at this object, which is parked until it changes: {failure}"
-            )
-            .chars()
-            .take(MAX_NOTE)
-            .collect(),
+            )),
         });
         if !recorded {
             self.plugin.metrics.events_dropped.inc();
@@ -343,9 +338,6 @@ impl Observer {
         self.plugin.log.host(level, format_args!("{message}"), &[("watch", &watch)]);
     }
 }
-
-/// The maximum length of an Event's note in characters. The API server accepts 1024 bytes.
-const MAX_NOTE: usize = 256;
 
 #[cfg(test)]
 mod tests;

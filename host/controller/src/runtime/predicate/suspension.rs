@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pilothouse_informer::RateLimit;
 use tokio::time::Instant;
 
 /// The evaluations in a row over the cost limit after which the predicate is suspended.
@@ -33,7 +34,7 @@ impl PredicateSuspension {
         }
         self.exceeded = self.exceeded.saturating_add(1);
         let level = self.exceeded.checked_sub(MAX_EXCEEDED)?;
-        let delay = FIRST_DELAY.saturating_mul(1 << level.min(16)).min(MAX_DELAY);
+        let delay = RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY).per_key(level);
         self.until = Some(now + delay);
         Some(delay)
     }

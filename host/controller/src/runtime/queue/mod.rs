@@ -2,8 +2,8 @@
 //!
 //! The queue belongs to the plugin's name: it outlives instances, versions and their failures.
 //!
-//! [`Item`] is the key. `WorkItem` is a key that a worker has taken, [`HeldItem`] adds the requests in flight, and the worker's `ReconcileAttempt` adds
-//! the request to the guest.
+//! [`ReconcileKey`] is the key. `WorkItem` is a key that a worker has taken, [`HeldItem`] adds the requests in flight, and the worker's
+//! `ReconcileAttempt` adds the request to the guest.
 //!
 //! The cache bounds the number of keys of cached objects. A key without a cached object is charged to the plugin's [`HostMemory`] while it
 //! is queued, processed or retried. The charge is part of the queued payload, and moves with the key when that is requeued.
@@ -24,9 +24,9 @@ use tokio::time::Instant;
 use crate::client::in_flight::{HeldItem, InFlight};
 use crate::trace::EventRecords;
 
-/// One item of work: an object of a target watch. Equal items are queued once.
+/// A key that a plugin reconciles: an object of a target watch. Equal keys are queued once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Item {
+pub(crate) struct ReconcileKey {
     pub(crate) watch: Arc<str>,
     pub(crate) key: ObjectKey,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Item {
 /// A plugin's work queue. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct PluginQueue {
-    queue: WorkQueue<Item, QueuePayload>,
+    queue: WorkQueue<ReconcileKey, QueuePayload>,
     in_flight: InFlight,
     memory: HostMemory,
 }
@@ -49,8 +49,8 @@ pub(crate) struct QueuePayload {
     events: Option<Box<EventRecords>>,
     /// Present if the key has no cached object. Boxed, because few keys have one.
     charge: Option<Box<HostMemoryCharge>>,
-    /// Whether the key is delayed only because the version that reconciles it may not be called.
-    is_blocked: bool,
+    /// How often in a row the key was delayed only because the version that reconciles it may not be called; 0 for another delay.
+    blocked_times: u8,
 }
 
 /// A change that queues a key.
@@ -95,12 +95,12 @@ impl KeyPayload for QueuePayload {
         if self.charge.is_none() {
             self.charge = other.charge;
         }
-        self.is_blocked |= other.is_blocked;
+        self.blocked_times = self.blocked_times.max(other.blocked_times);
     }
 
     /// Another version may be allowed to reconcile the key.
     fn ends_with_reset(&self) -> bool {
-        self.is_blocked
+        self.blocked_times > 0
     }
 }
 
@@ -123,6 +123,11 @@ impl QueuePayload {
     /// The changes that queued the key; `None` without tracing, and if none did.
     pub(crate) fn events(&self) -> Option<&EventRecords> {
         self.events.as_deref()
+    }
+
+    /// How often in a row the key was delayed because its version may not be called.
+    pub(crate) fn blocked_times(&self) -> u8 {
+        self.blocked_times
     }
 
     /// Takes the changes that queued the key.
@@ -174,14 +179,14 @@ impl PluginQueue {
     }
 
     /// Queues the key of a cached object, or of an object that was just deleted.
-    pub(crate) fn add(&self, item: Item, reason: Reason, priority: Priority) {
+    pub(crate) fn add(&self, item: ReconcileKey, reason: Reason, priority: Priority) {
         self.add_for_event(item, reason, priority, None);
     }
 
     /// Like [`add`](Self::add), for a change of which `event` is `None` if it is an object of the initial list or a resync.
     pub(crate) fn add_for_event(
         &self,
-        item: Item,
+        item: ReconcileKey,
         reason: Reason,
         priority: Priority,
         event: Option<QueueEvent>,
@@ -191,14 +196,14 @@ impl PluginQueue {
         self.queue.add_with_payload(item, payload, priority);
     }
 
-    pub(crate) fn add_after(&self, item: Item, delay: Duration, reason: Reason) {
+    pub(crate) fn add_after(&self, item: ReconcileKey, delay: Duration, reason: Reason) {
         self.queue.add_with_payload_after(item, reason.into(), delay, Priority::Normal);
     }
 
     /// Queues a key without a cached object, after a delay. Errors if it does not fit into the plugin's host memory.
     pub(crate) fn add_uncached(
         &self,
-        item: Item,
+        item: ReconcileKey,
         delay: Duration,
         reason: Reason,
         priority: Priority,
@@ -208,7 +213,7 @@ impl PluginQueue {
 
     fn add_charged(
         &self,
-        item: Item,
+        item: ReconcileKey,
         delay: Duration,
         mut payload: QueuePayload,
         priority: Priority,
@@ -227,7 +232,7 @@ impl PluginQueue {
     /// Ignores a key that is too long for any object. Errors if the key has no cached object and does not fit into the plugin's host memory.
     pub(crate) fn add_named(
         &self,
-        item: Item,
+        item: ReconcileKey,
         reason: Reason,
         priority: Priority,
         event: Option<QueueEvent>,
@@ -254,7 +259,8 @@ impl PluginQueue {
     /// Queues an item again whose version may not be called, after a delay that [`reset_retries`](Self::reset_retries) ends, with the same
     /// reasons and priority.
     pub(crate) fn requeue_blocked(&self, held: &mut HeldItem, reasons: &[Reason], delay: Duration) {
-        let payload = QueuePayload { is_blocked: true, ..taken_payload(held, reasons) };
+        let blocked_times = held.blocked_times().saturating_add(1);
+        let payload = QueuePayload { blocked_times, ..taken_payload(held, reasons) };
         self.queue.add_with_payload_after(held.key().clone(), payload, delay, held.priority());
     }
 
@@ -280,22 +286,22 @@ impl PluginQueue {
     }
 
     /// Whether the key is pending, or has failed and was not given up.
-    pub(crate) fn contains(&self, item: &Item) -> bool {
+    pub(crate) fn contains(&self, item: &ReconcileKey) -> bool {
         self.queue.contains(item)
     }
 
     /// Returns what a key waits for; `None` if it is not pending.
-    pub(crate) fn status(&self, item: &Item) -> Option<KeyStatus<Item>> {
+    pub(crate) fn status(&self, item: &ReconcileKey) -> Option<KeyStatus<ReconcileKey>> {
         self.queue.status(item)
     }
 
     /// Returns up to `limit` pending keys, those first that a person looks for.
-    pub(crate) fn list(&self, limit: usize) -> Vec<KeyStatus<Item>> {
+    pub(crate) fn list(&self, limit: usize) -> Vec<KeyStatus<ReconcileKey>> {
         self.queue.list(limit)
     }
 
     /// Queues a key at once, as if it had never failed.
-    pub(crate) fn add_afresh(&self, item: Item) {
+    pub(crate) fn add_afresh(&self, item: ReconcileKey) {
         self.queue.forget(&item);
         self.add(item, Reason::Other, Priority::Normal);
     }
@@ -315,7 +321,7 @@ impl PluginQueue {
         existing
     }
 
-    fn charge_deleted(&self, item: &Item) -> Box<HostMemoryCharge> {
+    fn charge_deleted(&self, item: &ReconcileKey) -> Box<HostMemoryCharge> {
         Box::new(self.memory.charge_exempt(HostMemoryKind::QueuedKeys, bytes(item)))
     }
 
@@ -352,14 +358,14 @@ fn taken_payload(held: &mut HeldItem, reasons: &[Reason]) -> QueuePayload {
         event_at: held.event_at(),
         events: held.take_events(),
         charge: held.take_charge(),
-        is_blocked: false,
+        blocked_times: 0,
     };
     reasons.iter().for_each(|reason| payload.reasons.merge((*reason).into()));
     payload
 }
 
 /// Estimates the bytes that the queue uses for a key.
-fn bytes(item: &Item) -> usize {
+fn bytes(item: &ReconcileKey) -> usize {
     KEY_BYTES + item.key.as_str().len()
 }
 

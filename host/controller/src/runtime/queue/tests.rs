@@ -6,8 +6,8 @@ fn queue_with(memory: HostMemory) -> PluginQueue {
     PluginQueue::new(Arc::new(pilothouse_informer::NoMetrics), memory)
 }
 
-fn item(name: &str) -> Item {
-    Item { watch: "w".into(), key: ObjectKey::cluster(name) }
+fn item(name: &str) -> ReconcileKey {
+    ReconcileKey { watch: "w".into(), key: ObjectKey::cluster(name) }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! A key that a worker reconciles, from the queue until it is handled.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_plugin::{HostContext, Reason, Request};
 
@@ -8,7 +9,7 @@ use super::outcome::FinishedReconcile;
 use crate::client::in_flight::HeldItem;
 use crate::guest_host::PluginServices;
 use crate::load::version::Version;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 use crate::trace::{EndedReconcile, ExportedTrace, ReconcileTrace, TRACEPARENT};
 
 /// A key that a worker has taken from the queue. A worker may be aborted at any `await`: a key that is not handled by then goes back into
@@ -24,7 +25,7 @@ pub(super) struct ReconcileAttempt<'a> {
 
 impl<'a> ReconcileAttempt<'a> {
     pub(super) fn new(plugin: &'a PluginServices, item: HeldItem, reasons: Vec<Reason>) -> Self {
-        let Item { watch, key } = item.key().clone();
+        let ReconcileKey { watch, key } = item.key().clone();
         let (attempt, event_at) = (item.attempts(), item.event_at());
         let trace = plugin.tracer.begin(item.ready_for(), item.events());
         let labels = trace.as_ref().and_then(|trace| trace.sampled_labels());
@@ -54,21 +55,27 @@ impl ReconcileAttempt<'_> {
         trace.end(&ended, events.as_deref())
     }
 
+    /// Queues the key again after a delay.
+    pub(super) fn requeue_after_delay(&mut self, delay: Duration) {
+        self.plugin.queue.requeue_taken_after(&mut self.item, &self.request.reasons, delay);
+        self.is_handled = true;
+    }
+
     /// Queues the key under the new names of its watch, or drops it if no target watch of its resource is left.
     pub(super) fn requeue_renamed(&mut self, version: &Version) {
-        let Item { watch, key } = self.item.key().clone();
+        let ReconcileKey { watch, key } = self.item.key().clone();
         let names = version.renamed_watches.lock().get(&watch).cloned().unwrap_or_default();
         if names.is_empty() {
             tracing::debug!(plugin = %self.plugin.name, %watch, %key, "dropped: its target watch is gone");
         }
         for name in names {
-            self.queue_as(&Item { watch: name, key: key.clone() });
+            self.queue_as(&ReconcileKey { watch: name, key: key.clone() });
         }
         self.item.forget();
         self.is_handled = true;
     }
 
-    fn queue_as(&self, item: &Item) {
+    fn queue_as(&self, item: &ReconcileKey) {
         let reasons = &self.request.reasons;
         for reason in if reasons.is_empty() { &[Reason::Other] } else { &**reasons } {
             let (priority, event_at) = (self.item.priority(), self.item.event_at());

@@ -1,5 +1,6 @@
 //! What follows from the outcome of a reconcile: counts, the journal, log lines, and when the key is tried again.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason};
@@ -9,7 +10,7 @@ use crate::client::in_flight::HeldItem;
 use crate::explain::journal::{ReconcileOutcome, ReconcileRecord, reason_bits};
 use crate::guest_host::PluginServices;
 use crate::lifecycle::RecentErrors;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 use crate::trace::ExportedTrace;
 
 /// A call of `reconcile` that has ended.
@@ -41,19 +42,8 @@ pub(super) fn apply_outcome(
     finished: FinishedReconcile,
     exported: Option<ExportedTrace>,
 ) {
+    record(plugin, item, reasons, &finished, exported);
     let metrics = &plugin.metrics;
-    let labels = || exported.map(|trace| trace.labels());
-    metrics.reconcile_time.observe(finished.time.as_secs_f64(), labels(), None);
-    if let Some(event_at) = item.event_at() {
-        let delay = finished.started.saturating_duration_since(event_at);
-        metrics.event_to_reconcile.observe(delay.as_secs_f64(), labels(), None);
-    }
-    plugin.journal.record_reconcile(
-        &item.key().watch,
-        &item.key().key,
-        finished.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
-    );
-    plugin.slow_reconciles.record(item.key(), finished.time, || plugin.environment.clock.now());
     match finished.outcome {
         Ok(Outcome::Done) => {
             errors.record_success();
@@ -67,25 +57,11 @@ pub(super) fn apply_outcome(
             plugin.queue.requeue_after(item, reasons, delay);
         }
         Err(Failure::Terminal(problem)) => {
-            metrics.failed.inc();
-            metrics.errors.inc();
-            metrics.terminal_errors.inc();
             item.forget();
-            let Item { watch, key } = item.key();
-            errors.record_error(watch, key.as_str(), &problem);
-            plugin.log.failure(
-                LogLevel::Error,
-                format_args!("failed with a terminal error: {problem}"),
-                &"not tried again until the object changes",
-                traced_fields(
-                    exported,
-                    &[("watch", watch), ("key", key), ("trace_id", &TraceIdField(exported))],
-                ),
-            );
+            metrics.terminal_errors.inc();
+            report_terminal_error(plugin, errors, item.key(), &problem, exported);
         }
         Err(failure) => {
-            metrics.failed.inc();
-            metrics.errors.inc();
             if let Failure::Fault(fault) = &failure {
                 match fault.kind() {
                     FaultKind::Timeout { .. } => metrics.timeouts.inc(),
@@ -94,31 +70,81 @@ pub(super) fn apply_outcome(
             }
             let attempt = item.attempts() + 1;
             let retry = RetryDelay(plugin.queue.retry(item, reasons));
-            let Item { watch, key } = item.key();
-            errors.record_error(watch, key.as_str(), &failure);
-            plugin.log.failure(
-                LogLevel::Warn,
-                format_args!("failed: {failure}"),
-                &retry,
-                traced_fields(
-                    exported,
-                    &[
-                        ("watch", watch),
-                        ("key", key),
-                        ("attempt", &attempt),
-                        ("trace_id", &TraceIdField(exported)),
-                    ],
-                ),
-            );
+            report_failure(plugin, errors, (item.key(), attempt), &failure, &retry, exported);
         }
     }
+}
+
+/// Records a reconcile in the metrics of durations, the journal and the slowest reconciles.
+fn record(
+    plugin: &PluginServices,
+    item: &HeldItem,
+    reasons: &[Reason],
+    finished: &FinishedReconcile,
+    exported: Option<ExportedTrace>,
+) {
+    let metrics = &plugin.metrics;
+    let labels = || exported.map(|trace| trace.labels());
+    metrics.reconcile_time.observe(finished.time.as_secs_f64(), labels(), None);
+    if let Some(event_at) = item.event_at() {
+        let delay = finished.started.saturating_duration_since(event_at);
+        metrics.event_to_reconcile.observe(delay.as_secs_f64(), labels(), None);
+    }
+    plugin.journal.record_reconcile(
+        &item.key().watch,
+        &item.key().key,
+        finished.record(item.attempts(), reasons, exported.map_or(0, |trace| trace.number)),
+    );
+    plugin.slow_reconciles.record(item.key(), finished.time, || plugin.environment.clock.now());
+}
+
+/// Counts, records and logs a reconcile that failed and is not tried again.
+fn report_terminal_error(
+    plugin: &PluginServices,
+    errors: &RecentErrors,
+    ReconcileKey { watch, key }: &ReconcileKey,
+    problem: &dyn Display,
+    exported: Option<ExportedTrace>,
+) {
+    plugin.metrics.failed.inc();
+    plugin.metrics.errors.inc();
+    errors.record_error(watch, key.as_str(), problem);
+    plugin.log.failure(
+        LogLevel::Error,
+        format_args!("failed with a terminal error: {problem}"),
+        &"not tried again until the object changes",
+        traced_fields(exported, &[("watch", watch), ("key", key), ("trace_id", &TraceIdField(exported))]),
+    );
+}
+
+/// Counts, records and logs a reconcile that failed and is tried again; `attempt` counts from 1.
+fn report_failure(
+    plugin: &PluginServices,
+    errors: &RecentErrors,
+    (ReconcileKey { watch, key }, attempt): (&ReconcileKey, u32),
+    failure: &Failure,
+    retry: &RetryDelay,
+    exported: Option<ExportedTrace>,
+) {
+    plugin.metrics.failed.inc();
+    plugin.metrics.errors.inc();
+    errors.record_error(watch, key.as_str(), failure);
+    plugin.log.failure(
+        LogLevel::Warn,
+        format_args!("failed: {failure}"),
+        retry,
+        traced_fields(
+            exported,
+            &[("watch", watch), ("key", key), ("attempt", &attempt), ("trace_id", &TraceIdField(exported))],
+        ),
+    );
 }
 
 /// Returns the fields of a log line, of which the last is the trace's identifier, without that if the trace is not exported.
 fn traced_fields<'a, 'b>(
     exported: Option<ExportedTrace>,
-    fields: &'b [(&'a str, &'a dyn std::fmt::Display)],
-) -> &'b [(&'a str, &'a dyn std::fmt::Display)] {
+    fields: &'b [(&'a str, &'a dyn Display)],
+) -> &'b [(&'a str, &'a dyn Display)] {
     if exported.is_some() { fields } else { &fields[..fields.len() - 1] }
 }
 

@@ -1,6 +1,6 @@
 //! Workers, with versions whose guests are small modules.
 
-use pilothouse_informer::Priority;
+use pilothouse_informer::{KeyState, Priority};
 use pilothouse_model::ObjectKey;
 
 use super::super::running::{Canary, RunningVersions};
@@ -8,7 +8,7 @@ use super::*;
 use crate::config::canary_share::CanaryShare;
 use crate::lifecycle::RecentErrors;
 use crate::metrics::Metrics;
-use crate::runtime::queue::Item;
+use crate::runtime::queue::ReconcileKey;
 use crate::trace::{TraceOptions, Tracer};
 
 fn plugin() -> PluginServices {
@@ -23,10 +23,11 @@ async fn a_key_that_an_aborted_worker_holds_goes_back_into_the_queue() {
     let plugin = plugin();
     let running = SharedVersions::default();
     let exclusive = running.write().await;
-    let gate = watch::Sender::new(RunningHealth::default());
+    let running_health = watch::Sender::new(RunningHealth::default());
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
-    let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+    workers
+        .resize(1, |slot| run_worker(slot, Arc::clone(&running), running_health.subscribe(), plugin.clone()));
+    let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
     plugin.queue.add(item.clone(), Reason::Deleted, Priority::Normal);
     while plugin.queue.snapshot().depth > 0 {
         tokio::task::yield_now().await;
@@ -47,11 +48,12 @@ async fn a_worker_that_panics_returns_its_key_and_is_restarted() {
     views.by_name.insert("maps".into(), Box::new(view));
     let version = Arc::new(Version::for_test(pool, Arc::new(views)));
     let running: SharedVersions = Arc::new(tokio::sync::RwLock::new(Arc::clone(&version).into()));
-    let gate = watch::Sender::new(RunningHealth::new(version.health.clone(), None));
+    let running_health = watch::Sender::new(RunningHealth::new(version.health.clone(), None));
     plugin.panics.arm("worker", 2);
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
-    let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+    workers
+        .resize(1, |slot| run_worker(slot, Arc::clone(&running), running_health.subscribe(), plugin.clone()));
+    let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
     plugin.queue.add(item, Reason::Deleted, Priority::Normal);
     let started = Instant::now();
     while plugin.metrics.succeeded.get() == 0 {
@@ -85,11 +87,12 @@ async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begin
     let plugin = plugin();
     let (stable, canary) = (version(&plugin, "done.wat").await, version(&plugin, "done.wat").await);
     stable.views.access.set_paused(true);
-    let gate = watch::Sender::new(RunningHealth::new(stable.health.clone(), None));
+    let running_health = watch::Sender::new(RunningHealth::new(stable.health.clone(), None));
     let running: SharedVersions = Arc::new(tokio::sync::RwLock::new(Arc::clone(&stable).into()));
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
-    let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+    workers
+        .resize(1, |slot| run_worker(slot, Arc::clone(&running), running_health.subscribe(), plugin.clone()));
+    let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
     plugin.queue.add(item, Reason::Updated, Priority::Normal);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(plugin.queue.snapshot().depth, 1, "the worker waits");
@@ -97,7 +100,7 @@ async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begin
     let share = CanaryShare::Percent(100);
     let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
     running.write().await.canary = Some(canary);
-    gate.send_replace(RunningHealth::new(stable.health.clone(), Some(health)));
+    running_health.send_replace(RunningHealth::new(stable.health.clone(), Some(health)));
     let started = Instant::now();
     while plugin.metrics.canary_succeeded.get() == 0 {
         assert!(started.elapsed().as_secs() < 60, "the worker still waits");
@@ -110,8 +113,9 @@ async fn a_worker_that_waits_for_a_blocked_version_continues_when_a_canary_begin
 async fn a_key_of_a_version_that_backs_off_waits_until_the_backoff_ends() {
     let plugin = plugin();
     let version = version(&plugin, "done.wat").await;
-    assert_eq!(blocked_key_delay(&version), BLOCKED_KEY_DELAY);
     let health = &version.health;
+    let blocked_key_delay = || blocked_key_delay(health.blocked_for(), 0);
+    assert_eq!(blocked_key_delay(), BLOCKED_KEY_DELAY);
     for _ in 0..5 {
         health.record_fault(Activity::Reconcile, None, &"it trapped");
     }
@@ -120,17 +124,68 @@ async fn a_key_of_a_version_that_backs_off_waits_until_the_backoff_ends() {
         health.wait_until_allowed().await;
         health.try_acquire().expect("the probe").failed(Activity::Reconcile, None, &"it trapped");
     }
-    let delay = blocked_key_delay(&version);
+    let delay = blocked_key_delay();
     assert!(delay > Duration::from_secs(10), "{delay:?}");
     tokio::time::advance(delay).await;
     let _probe = health.try_acquire().expect("the probe");
-    assert_eq!(blocked_key_delay(&version), BLOCKED_KEY_DELAY, "nobody knows when the probe ends");
+    assert_eq!(blocked_key_delay(), BLOCKED_KEY_DELAY, "nobody knows when the probe ends");
+}
+
+#[test]
+fn the_delay_of_a_blocked_key_doubles_up_to_a_minute_unless_its_end_is_known() {
+    let delays: Vec<_> = (0..8).map(|times| blocked_key_delay(None, times).as_secs()).collect();
+    assert_eq!(delays, [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(blocked_key_delay(None, u8::MAX), MAX_BLOCKED_KEY_DELAY);
+    for times in [0, 9] {
+        assert_eq!(blocked_key_delay(Some(Duration::from_secs(300)), times).as_secs(), 300);
+        assert_eq!(blocked_key_delay(Some(Duration::ZERO), times), BLOCKED_KEY_DELAY);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keys_of_a_suspended_canary_cost_no_attempts_and_are_tried_at_most_each_minute() {
+    let mut plugin = plugin();
+    let mut registry = prometheus_client::registry::Registry::default();
+    plugin.metrics = Metrics::register(&mut registry).for_plugin(&plugin.name);
+    let attempts = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("metrics");
+        let count = text.lines().find(|line| line.contains("workqueue_queue_duration_seconds_count"));
+        count.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+    };
+    let (stable, canary) = (version(&plugin, "done.wat").await, version(&plugin, "done.wat").await);
+    canary.views.access.set_paused(true);
+    let running_health = RunningHealth::new(stable.health.clone(), Some(canary.health.clone()));
+    let running_health = watch::Sender::new(running_health);
+    let access = Arc::clone(&canary.views.access);
+    let share = CanaryShare::Percent(100);
+    let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
+    let versions = RunningVersions { stable: Some(stable), canary: Some(canary) };
+    let running: SharedVersions = Arc::new(tokio::sync::RwLock::new(versions));
+    let mut workers = super::super::workers::Workers::default();
+    workers
+        .resize(1, |slot| run_worker(slot, Arc::clone(&running), running_health.subscribe(), plugin.clone()));
+    let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+    plugin.queue.add(item.clone(), Reason::Updated, Priority::Normal);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let before = attempts();
+    assert_eq!((before, plugin.queue.snapshot().delayed), (Some(0), 1));
+    let status = plugin.queue.status(&item).expect("the key waits");
+    let KeyState::Delayed(delay) = status.state else { panic!("{status:?}") };
+    assert!(delay <= Duration::from_secs(60), "{delay:?}");
+    access.set_paused(false);
+    plugin.queue.reset_retries();
+    while plugin.metrics.canary_succeeded.get() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(attempts(), Some(1), "an attempt is a reconcile");
+    workers.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_guest_does_not_learn_the_reasons_that_are_withheld() {
     let plugin = plugin();
-    let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+    let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
     plugin.queue.add(item, Reason::Created, Priority::Normal);
     let (item, reasons) = plugin.queue.get().await.expect("the key");
     let mut attempt = ReconcileAttempt::new(&plugin, item, reasons);
@@ -151,7 +206,7 @@ async fn a_guest_gets_the_trace_of_a_reconcile_that_was_sampled() {
         let metrics = Metrics::register(&mut Default::default());
         let (tracer, _spans) = Tracer::new(&options, &metrics, &plugin.environment);
         plugin.tracer = tracer;
-        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         plugin.queue.add(item, Reason::Created, Priority::Normal);
         let (item, reasons) = plugin.queue.get().await.expect("the key");
         let attempt = ReconcileAttempt::new(&plugin, item, reasons);
@@ -168,12 +223,12 @@ async fn a_guest_gets_the_trace_of_a_reconcile_that_was_sampled() {
 #[tokio::test(start_paused = true)]
 async fn a_reconcile_without_tracing_allocates_only_its_request() {
     let begin = async |plugin: &PluginServices| {
-        let item = Item { watch: "maps".into(), key: ObjectKey::new("n", "a") };
+        let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new("n", "a") };
         plugin.queue.add(item, Reason::Created, Priority::Normal);
         let (item, reasons) = plugin.queue.get().await.expect("the key");
         let mut request = None;
         let without_spans = allocation_counter::measure(|| {
-            let Item { watch, key } = item.key().clone();
+            let ReconcileKey { watch, key } = item.key().clone();
             let (attempt, event_at) = (item.attempts(), item.event_at());
             let (reasons, extra, host_context) = (Vec::new(), Vec::new(), None);
             request = Some(Arc::new(Request { watch, key, reasons, attempt, extra, event_at, host_context }));
@@ -202,16 +257,17 @@ async fn a_canary_that_backs_off_delays_only_its_own_keys() {
     for _ in 0..5 {
         canary.health.record_fault(Activity::Reconcile, None, &"it trapped");
     }
-    let gate = RunningHealth::new(stable.health.clone(), Some(canary.health.clone()));
-    let gate = watch::Sender::new(gate);
+    let running_health = RunningHealth::new(stable.health.clone(), Some(canary.health.clone()));
+    let running_health = watch::Sender::new(running_health);
     let share = CanaryShare::Namespaces(vec!["canary".to_owned()]);
     let canary = Arc::new(Canary { version: canary, share, recent_errors: RecentErrors::default() });
     let versions = RunningVersions { stable: Some(stable), canary: Some(canary) };
     let running: SharedVersions = Arc::new(tokio::sync::RwLock::new(versions));
     let mut workers = super::super::workers::Workers::default();
-    workers.resize(1, |slot| work(slot, Arc::clone(&running), gate.subscribe(), plugin.clone()));
+    workers
+        .resize(1, |slot| run_worker(slot, Arc::clone(&running), running_health.subscribe(), plugin.clone()));
     for namespace in ["canary", "n"] {
-        let item = Item { watch: "maps".into(), key: ObjectKey::new(namespace, "a") };
+        let item = ReconcileKey { watch: "maps".into(), key: ObjectKey::new(namespace, "a") };
         plugin.queue.add(item, Reason::Updated, Priority::Normal);
     }
     while plugin.metrics.succeeded.get() == 0 {

@@ -1,15 +1,15 @@
 //! Maps a change of a watched object to the keys that it queues, as controller-runtime's `handler.MapFunc` does. Pure, but for look-ups in
 //! the cache of the target watch, which the caller passes in.
 //!
-//! One change may queue any number of keys, so they are found in parts of bounded work.
+//! One change may queue any number of keys, so they are found in pages of bounded work.
 
 use pilothouse_model::hash::HashSet;
 use pilothouse_model::{JsonPath, JsonPathError, Notification, Object, ObjectKey};
 use pilothouse_plugin::{IndexCursor, IndexPage};
 
-/// A trigger, with its paths parsed.
+/// Maps a change to keys: a trigger, with its paths parsed.
 #[derive(Clone, Debug)]
-pub(crate) enum Targets {
+pub(crate) enum KeyMapper {
     /// The object itself.
     Itself,
     /// The owners of this group and kind, in any version; all of them, or only the controller.
@@ -24,19 +24,19 @@ pub(crate) enum Targets {
     Namespace,
 }
 
-/// The maximum number of keys in a part, and of objects that a search looks at for one.
-const PART: usize = 512;
+/// The maximum number of keys in a page, and of objects that a search looks at for one.
+const MAX_PAGE_KEYS: usize = 512;
 
 /// Looks up keys in the cache of the target watch.
-pub(crate) trait TargetKeys {
-    /// Returns the keys of objects that have a value in an index, from a place on. Looks at no more than `step` objects.
+pub(crate) trait TargetCache {
+    /// Returns the keys of objects that have a value in an index, from a cursor on. Looks at no more than `step` objects.
     fn by_index(&self, index: &str, value: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey>;
 
-    /// Returns the keys of objects in a namespace, from a place on. Looks at no more than `step` objects.
+    /// Returns the keys of objects in a namespace, from a cursor on. Looks at no more than `step` objects.
     fn in_namespace(&self, namespace: &str, from: &IndexCursor, step: usize) -> IndexPage<ObjectKey>;
 }
 
-/// The keys that a change queues, except those that [`next_part`](Self::next_part) has returned.
+/// The keys that a change queues, except those that [`next_page`](Self::next_page) has returned.
 #[derive(Debug)]
 pub(crate) enum TriggeredKeys {
     /// Keys that the object names.
@@ -56,17 +56,17 @@ pub(crate) enum Search {
 
 impl TriggeredKeys {
     /// Returns the next keys, possibly none.
-    pub(crate) fn next_part(&mut self, target: &dyn TargetKeys) -> Vec<ObjectKey> {
+    pub(crate) fn next_page(&mut self, target: &dyn TargetCache) -> Vec<ObjectKey> {
         match self {
-            Self::Named(keys) => keys.by_ref().take(PART).collect(),
+            Self::Named(keys) => keys.by_ref().take(MAX_PAGE_KEYS).collect(),
             Self::Search(search, next) => {
                 let Some(from) = next.take() else { return Vec::new() };
-                let part = match search {
-                    Search::Index { index, value } => target.by_index(index, value, &from, PART),
-                    Search::Namespace(namespace) => target.in_namespace(namespace, &from, PART),
+                let page = match search {
+                    Search::Index { index, value } => target.by_index(index, value, &from, MAX_PAGE_KEYS),
+                    Search::Namespace(namespace) => target.in_namespace(namespace, &from, MAX_PAGE_KEYS),
                 };
-                *next = part.next;
-                part.found
+                *next = page.next;
+                page.found
             }
         }
     }
@@ -80,7 +80,7 @@ impl TriggeredKeys {
     }
 }
 
-impl Targets {
+impl KeyMapper {
     /// Creates an owner trigger for the kind of the target watch.
     pub(crate) fn owners(api_version: &str, kind: &str, namespaced: bool, only_controller: bool) -> Self {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
@@ -214,30 +214,30 @@ mod tests {
         Notification::Added { object: object(body), initial: false }
     }
 
-    struct TestKeys;
+    struct TestCache;
 
-    impl TargetKeys for TestKeys {
+    impl TargetCache for TestCache {
         fn by_index(&self, index: &str, value: &str, _: &IndexCursor, _: usize) -> IndexPage<ObjectKey> {
             IndexPage { found: vec![ObjectKey::new(index, &value.replace('/', "-"))], next: None }
         }
 
-        /// Finds a key in each part.
+        /// Finds a key in each page.
         fn in_namespace(&self, namespace: &str, from: &IndexCursor, _: usize) -> IndexPage<ObjectKey> {
-            let (name, next) = if from.part == 0 { ("a", Some(1)) } else { ("b", None) };
-            let next = next.map(|part| IndexCursor { part, ..IndexCursor::default() });
+            let (name, next) = if from.reader == 0 { ("a", Some(1)) } else { ("b", None) };
+            let next = next.map(|reader| IndexCursor { reader, ..IndexCursor::default() });
             IndexPage { found: vec![ObjectKey::new(namespace, name)], next }
         }
     }
 
-    fn keys(targets: &Targets, notification: &Notification) -> Vec<String> {
-        let mut triggered = targets.keys_for(notification);
+    fn keys(mapper: &KeyMapper, notification: &Notification) -> Vec<String> {
+        let mut triggered = mapper.keys_for(notification);
         let mut keys = Vec::new();
         while triggered.has_more() {
-            let part = triggered.next_part(&TestKeys);
-            assert!(part.len() <= PART);
-            keys.extend(part.iter().map(ToString::to_string));
+            let page = triggered.next_page(&TestCache);
+            assert!(page.len() <= MAX_PAGE_KEYS);
+            keys.extend(page.iter().map(ToString::to_string));
         }
-        assert!(triggered.next_part(&TestKeys).is_empty());
+        assert!(triggered.next_page(&TestCache).is_empty());
         keys
     }
 
@@ -249,21 +249,22 @@ mod tests {
 
     #[test]
     fn owners_are_matched_by_group_and_kind_in_any_version() {
-        let controller = Targets::owners("example.com/v1", "Foo", true, true);
+        let controller = KeyMapper::owners("example.com/v1", "Foo", true, true);
         assert_eq!(keys(&controller, &added(OWNERS)), ["shop/f"]);
-        let any = Targets::owners("example.com/v1", "Foo", true, false);
+        let any = KeyMapper::owners("example.com/v1", "Foo", true, false);
         assert_eq!(keys(&any, &added(OWNERS)), ["shop/f", "shop/g"]);
-        let cluster_scoped = Targets::owners("example.com/v1", "Foo", false, true);
+        let cluster_scoped = KeyMapper::owners("example.com/v1", "Foo", false, true);
         assert_eq!(keys(&cluster_scoped, &added(OWNERS)), ["f"]);
         assert!(keys(&controller, &added("")).is_empty());
     }
 
     #[test]
     fn labels_and_fields_name_objects() {
-        let label = Targets::Label { key: "for".into(), namespaced: true };
+        let label = KeyMapper::Label { key: "for".into(), namespaced: true };
         assert_eq!(keys(&label, &added(r#","labels":{"for":"web"}"#)), ["shop/web"]);
         assert!(keys(&label, &added(r#","labels":{"for":""}"#)).is_empty());
-        let field = |path, namespace, namespaced| Targets::field(path, namespace, namespaced).expect("paths");
+        let field =
+            |path, namespace, namespaced| KeyMapper::field(path, namespace, namespaced).expect("paths");
         assert_eq!(keys(&field("{.spec.ref}", None, true), &added("")), ["shop/one"]);
         assert_eq!(keys(&field("{.spec.ref}", Some("{.spec.refs[0].s}"), false), &added("")), ["one"]);
         let many = field("{.spec.refs[*].n}", Some("{.spec.refs[*].s}"), true);
@@ -273,23 +274,23 @@ mod tests {
 
     #[test]
     fn an_index_is_queried_with_the_objects_key() {
-        assert_eq!(keys(&Targets::Index { index: "secret".into() }, &added("")), ["secret/shop-p"]);
+        assert_eq!(keys(&KeyMapper::Index { index: "secret".into() }, &added("")), ["secret/shop-p"]);
     }
 
     #[test]
     fn an_object_and_its_namespace_queue_the_targets_in_the_namespace() {
-        assert_eq!(keys(&Targets::Namespace, &added("")), ["shop/a", "shop/b"]);
+        assert_eq!(keys(&KeyMapper::Namespace, &added("")), ["shop/a", "shop/b"]);
         let updated = Notification::Updated { old: object(""), new: object("") };
-        assert_eq!(keys(&Targets::Namespace, &updated), ["shop/a", "shop/b"], "each once");
+        assert_eq!(keys(&KeyMapper::Namespace, &updated), ["shop/a", "shop/b"], "each once");
         let text = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"bank"}}"#;
         let namespace = Object::from_json(text).expect("an object");
         let gone = Notification::Deleted { last: namespace, final_state_unknown: false };
-        assert_eq!(keys(&Targets::Namespace, &gone), ["bank/a", "bank/b"]);
+        assert_eq!(keys(&KeyMapper::Namespace, &gone), ["bank/a", "bank/b"]);
     }
 
     #[test]
     fn an_update_queues_each_target_of_the_old_and_new_state_once() {
-        let label = Targets::Label { key: "for".into(), namespaced: true };
+        let label = KeyMapper::Label { key: "for".into(), namespaced: true };
         let with = |name: &str| object(&format!(r#","labels":{{"for":"{name}"}}"#));
         let moved = Notification::Updated { old: with("a"), new: with("b") };
         assert_eq!(keys(&label, &moved), ["shop/b", "shop/a"]);
@@ -297,13 +298,13 @@ mod tests {
         assert_eq!(keys(&label, &stayed), ["shop/a"]);
         let gone = Notification::Deleted { last: with("a"), final_state_unknown: false };
         assert_eq!(keys(&label, &gone), ["shop/a"]);
-        assert_eq!(keys(&Targets::Itself, &moved), ["shop/p"]);
+        assert_eq!(keys(&KeyMapper::Itself, &moved), ["shop/p"]);
     }
 
     #[test]
-    fn a_long_list_is_named_in_parts_without_repeated_names() {
+    fn a_long_list_is_named_in_pages_without_repeated_names() {
         let refs: Vec<String> =
-            (0..3 * PART).map(|number| format!(r#""n-{}""#, number % (2 * PART))).collect();
+            (0..3 * MAX_PAGE_KEYS).map(|number| format!(r#""n-{}""#, number % (2 * MAX_PAGE_KEYS))).collect();
         let list = |refs: &[String]| {
             let text = format!(
                 r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p","namespace":"shop"}},"spec":{{"refs":[{}]}}}}"#,
@@ -311,10 +312,10 @@ mod tests {
             );
             Object::from_json(text).expect("an object")
         };
-        let targets = Targets::field("{.spec.refs[*]}", None, true).expect("paths");
+        let mapper = KeyMapper::field("{.spec.refs[*]}", None, true).expect("paths");
         let updated = Notification::Updated { old: list(&refs), new: list(&refs[1..]) };
-        let found = keys(&targets, &updated);
+        let found = keys(&mapper, &updated);
         let distinct: HashSet<&String> = found.iter().collect();
-        assert_eq!((found.len(), distinct.len()), (2 * PART, 2 * PART));
+        assert_eq!((found.len(), distinct.len()), (2 * MAX_PAGE_KEYS, 2 * MAX_PAGE_KEYS));
     }
 }
