@@ -106,8 +106,14 @@ pub trait Actor {
     fn written(&mut self, outcome: &WriteOutcome, now_ms: u64);
 
     /// Tells the actor to take its next step at the next poll rather than at its default moment: it neither waits for
-    /// a rest nor for a time. It still waits for the conditions of the scenario.
+    /// a rest nor for a time. Two calls concern the next two steps. It still waits for the conditions of the scenario.
     fn take_next_step(&mut self);
+
+    /// Tells the actor that its write is not carried out, because the plan leaves the step out. The actor goes on with the next step. Each
+    /// call of [`take_next_step`](Self::take_next_step) still concerns one step that is taken.
+    fn leave_out(&mut self, now_ms: u64) {
+        self.written(&WriteOutcome { status: 200, message: String::new() }, now_ms);
+    }
 
     /// Describes the step that the actor still has to take, if it has a list of steps that is not finished.
     fn unfinished(&self) -> Option<String>;

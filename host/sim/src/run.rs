@@ -173,8 +173,8 @@ pub enum EventKind {
     },
     /// The steps and faults are over; from here on the plugin must come to rest.
     FaultsOver,
-    /// For minutes, nothing but plugins has kept the world awake. It goes on as if it were at rest.
-    Restless,
+    /// Plugins alone have kept the world busy for minutes. It goes on as if it were at rest.
+    BusyTimeout,
 }
 
 /// The result of a reconcile.

@@ -24,6 +24,8 @@ const OBSERVED_GENERATION: &str = "observedGeneration";
 const GENERATION: &str = "<generation>";
 /// Numbers in this range are taken for seconds since 1970, and a thousand times larger ones for milliseconds.
 const EPOCH_SECONDS: std::ops::RangeInclusive<u64> = 1_000_000_000..=4_000_000_000;
+/// Numbers in this range, if they have eight digits in a name, are taken for minutes since 1970: CronJobs name their Jobs so.
+const EPOCH_MINUTES: std::ops::RangeInclusive<u64> = 20_000_000..=60_000_000;
 /// The number of differences of one object that are listed.
 const MAX_DIFFERENCES: usize = 20;
 /// Stands for the content of an object with which the server began, and which nobody has changed: it is the same in all runs.
@@ -62,6 +64,18 @@ fn observed_generation(object: &Value) -> Option<&'static str> {
         Ordering::Less => "<an older generation>",
         Ordering::Equal => GENERATION,
         Ordering::Greater => "<a later generation>",
+    })
+}
+
+/// Whether a name contains a number that is probably a time: seconds, milliseconds or minutes since 1970. How many objects of such names there are
+/// depends on how long a run takes.
+#[must_use]
+pub fn names_a_time(name: &str) -> bool {
+    let numbers = name.split(|character: char| !character.is_ascii_digit());
+    numbers.filter_map(|digits| digits.parse::<u64>().ok()).any(|number| {
+        EPOCH_SECONDS.contains(&number)
+            || EPOCH_SECONDS.contains(&(number / 1000))
+            || EPOCH_MINUTES.contains(&number)
     })
 }
 
@@ -193,6 +207,13 @@ impl CanonicalEnd {
     #[must_use]
     pub fn count(&self, id: &ObjectId) -> usize {
         self.objects.get(id).map_or(0, Vec::len)
+    }
+
+    /// Whether an object is being deleted here, and is gone in `found`.
+    #[must_use]
+    pub fn has_terminating_object_without(&self, found: &Self) -> bool {
+        let is_terminating = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
+        self.objects.iter().any(|(id, objects)| objects.iter().any(is_terminating) && found.count(id) == 0)
     }
 
     /// Returns what differs in `found`, apart from what the mask names.
@@ -411,5 +432,19 @@ mod tests {
     fn a_member_that_only_one_side_has_is_a_difference() {
         let differences = end(json!({"a/b": 1})).differences(&end(json!({})), &EndMask::default());
         assert_eq!((differences[0].pointer.as_str(), differences[0].found.as_str()), ("/a~1b", "nothing"));
+    }
+
+    #[test]
+    fn a_name_with_a_number_of_seconds_or_minutes_names_a_time() {
+        for (name, expected) in [
+            ("report-1767226052", true),
+            ("report-1767226052123", true),
+            ("report-29453760", true),
+            ("report-2945", false),
+            ("web-7d9c5", false),
+            ("report-99999999999999999999999", false),
+        ] {
+            assert_eq!(names_a_time(name), expected, "{name}");
+        }
     }
 }

@@ -201,7 +201,7 @@ impl<'a> RunView<'a> {
     /// Returns the writes of these actors that changed something, in order and in canonical form. Two runs in which
     /// they are equal gave the plugin the same task.
     #[must_use]
-    pub fn task(&self, actors: &BTreeSet<String>) -> Vec<(String, String, ObjectId)> {
+    pub fn actor_writes(&self, actors: &BTreeSet<String>) -> Vec<(String, String, ObjectId)> {
         self.requests()
             .filter_map(|(_, _, request)| match &request.author {
                 Author::Actor(name) if request.changed && actors.contains(name) => Some((

@@ -168,7 +168,7 @@ impl Export {
 }
 
 fn story_of(view: &RunView<'_>, violation: &Violation) -> Vec<String> {
-    let steps: Vec<Step> = story::tell(view, violation);
+    let steps: Vec<Step> = story::steps_of(view, violation);
     story::align(&steps)
 }
 

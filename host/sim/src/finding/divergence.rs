@@ -64,7 +64,7 @@ pub fn event_text(event: &Event) -> String {
         EventKind::Deviated { deviation, .. } => super::story::describe(deviation),
         EventKind::Rest { occurrence } => format!("rest no. {occurrence}"),
         EventKind::FaultsOver => "steps and faults are over".to_owned(),
-        EventKind::Restless => "the plugins do not come to rest".to_owned(),
+        EventKind::BusyTimeout => "the plugins do not come to rest".to_owned(),
     };
     format!("{} ms: {text}", event.time)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::hot_loop::HotLoop;
-use super::timers::is_by_timer;
+use super::timers::reconciles_by_timers;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::run::{Author, End, EventKind, ReconcileResult};
@@ -36,13 +36,13 @@ impl Oracle for Convergence {
     }
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
-        let restless = run.run.events.iter().position(|event| event.kind == EventKind::Restless);
+        let busy_timeout = run.run.events.iter().position(|event| event.kind == EventKind::BusyTimeout);
         let polled = self.polls(run);
         let ends = run.faults_over < run.run.events.len() && !matches!(run.run.end, End::PluginStopped(_));
-        if restless.is_none() && polled.is_none() && !ends {
+        if busy_timeout.is_none() && polled.is_none() && !ends {
             return Judgement::without_subject();
         }
-        let mut violations: Vec<_> = match restless {
+        let mut violations: Vec<_> = match busy_timeout {
             Some(index) => self.never_rests(run, index).into_iter().collect(),
             None if ends => self.still_writes(run).into_iter().collect(),
             None => Vec::new(),
@@ -61,12 +61,12 @@ impl Convergence {
     /// Returns a violation for what the plugin wrote since the last step or fault, if the world went on at `index` although it was not at rest.
     fn never_rests(&self, run: &RunView<'_>, index: usize) -> Option<Violation> {
         let events = &run.run.events;
-        let is_impulse = |kind: &EventKind| match kind {
+        let is_external = |kind: &EventKind| match kind {
             EventKind::Request(request) => matches!(request.author, Author::Actor(_)),
             EventKind::Deviated { .. } | EventKind::HostStarted { .. } | EventKind::Reloaded => true,
             _ => false,
         };
-        let start = events[..index].iter().rposition(|event| is_impulse(&event.kind))?;
+        let start = events[..index].iter().rposition(|event| is_external(&event.kind))?;
         let late = events[index].time - (events[index].time - events[start].time) / 3;
         let mut written: BTreeMap<ObjectId, (usize, usize)> = BTreeMap::new();
         let writes = run.effective_writes().filter(|(at, _)| (start..index).contains(at));
@@ -93,9 +93,12 @@ impl Convergence {
             return None;
         }
         let start = run.run.events.len() / 3 * 2;
+        let by_timers = reconciles_by_timers(run);
         let mut polls: BTreeMap<(&str, &str, &str), Vec<usize>> = BTreeMap::new();
-        for reconcile in
-            run.reconciles.values().filter(|reconcile| reconcile.start >= start && is_by_timer(reconcile))
+        for (_, reconcile) in run
+            .reconciles
+            .iter()
+            .filter(|(number, reconcile)| reconcile.start >= start && by_timers.contains(number))
         {
             polls
                 .entry((reconcile.plugin, reconcile.watch, reconcile.key))
@@ -139,7 +142,7 @@ impl Convergence {
 
     /// Returns a violation for each key whose last three or more reconciles after the faults returned errors. Traps are another oracle's.
     fn still_fails(&self, run: &RunView<'_>, reference: &Reference) -> Vec<Violation> {
-        if !reference.has_task_of(run) {
+        if !reference.has_actor_writes_of(run) {
             return Vec::new();
         }
         let mut failures: BTreeMap<(&str, &str, &str), (usize, usize, &str)> = BTreeMap::new();
@@ -230,7 +233,7 @@ mod tests {
     }
 
     /// A run in which a timer writes every 10 seconds until the world goes on as if it were at rest. The last step is still to come.
-    fn restless(writes: bool, acts: bool) -> crate::Run {
+    fn never_at_rest(writes: bool, acts: bool) -> crate::Run {
         let mut run = RunBuilder::new();
         run.actor("user", "create", "foos.example.com", "a", Some(json!({})));
         for round in 1..=60 {
@@ -244,22 +247,22 @@ mod tests {
         if acts {
             run.actor("stand-in", "update", "foos.example.com", "a", Some(json!({})));
         }
-        run.push(EventKind::Restless);
+        run.push(EventKind::BusyTimeout);
         run.finish_with(End::NotAtRest)
     }
 
     #[test]
     fn a_plugin_that_never_rests_is_reported_before_the_last_step_too() {
-        let judgement = judge(&Convergence, &restless(true, false), None);
+        let judgement = judge(&Convergence, &never_at_rest(true, false), None);
         assert_eq!(judgement.violations.len(), 1);
         let text = &judgement.violations[0].explanation;
         assert!(
             text.contains("600 s after the last step") && text.contains("21 times in the last 200 s"),
             "{text}"
         );
-        assert_eq!(judge(&Convergence, &restless(false, false), None).violations, []);
+        assert_eq!(judge(&Convergence, &never_at_rest(false, false), None).violations, []);
         assert_eq!(
-            judge(&Convergence, &restless(true, true), None).violations,
+            judge(&Convergence, &never_at_rest(true, true), None).violations,
             [],
             "another client has caused it"
         );

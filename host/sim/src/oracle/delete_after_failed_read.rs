@@ -23,7 +23,7 @@ impl Oracle for DeleteAfterFailedRead {
     }
 
     fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
-        let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+        let Some(reference) = reference.filter(|reference| reference.has_actor_writes_of(run)) else {
             return Judgement::without_subject();
         };
         let mut judgement = Judgement::without_subject();

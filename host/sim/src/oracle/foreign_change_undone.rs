@@ -6,18 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::own_changes::{Own, changed_pointers, finalizers, owners};
+use super::own_changes::{OwnChanges, changed_pointers, finalizers, owners};
 use super::timers::late_timer_writes;
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::run::{Author, RequestEvent};
 use crate::scenario::generate::{FOREIGN_FINALIZER, FOREIGN_METADATA};
 
+/// The JSON pointer of the annotation that another client sets before a request (rule W2).
+const INTERFERENCE_METADATA: &str = "/metadata/annotations/simulation.pilothouse.dev~1touched";
+
 pub(super) const DESCRIPTION: Description = Description {
     name: "foreign change undone",
     reports: "an update, a patch or a forced apply without a resource version restores what another client had just changed, in a field that the \
               plugin does not change in the reference; or a write removes a finalizer that the plugin never adds, an owner reference that another client added to an \
-              object, or a label or annotation that the simulation gives to generated objects",
+              object, or a label or annotation that the simulation gives to generated objects and, before some requests, to others",
     premise: "A field, finalizer or owner of another client is not the plugin's to change. Resource versions, and patches of the plugin's own \
               fields alone, avoid it. Not judged: fields that the plugin also changes without faults, and, in patches, \
               those with which it creates objects of the kind; what timers of 30 s or more restore, because a run with faults is longer; finalizers that it adds to any object, or that objects \
@@ -80,18 +83,18 @@ impl Oracle for ForeignChangeUndone {
 struct Changes<'a> {
     run: &'a RunView<'a>,
     reference: Option<&'a Reference>,
-    own: OnceCell<Own>,
+    own: OnceCell<OwnChanges>,
     late_timer_writes: OnceCell<BTreeSet<u64>>,
 }
 
 impl Changes<'_> {
     /// Returns what the plugins change in this run.
-    fn own(&self) -> &Own {
-        self.own.get_or_init(|| Own::of(self.run))
+    fn own(&self) -> &OwnChanges {
+        self.own.get_or_init(|| OwnChanges::of(self.run))
     }
 
     /// Returns what they change without faults. The reference itself is compared with itself: what it shows needs no fault.
-    fn expected(&self) -> &Own {
+    fn expected(&self) -> &OwnChanges {
         self.reference.map_or_else(|| self.own(), Reference::own_changes)
     }
 
@@ -169,7 +172,7 @@ impl Foreign<'_> {
     }
 
     fn removed_metadata(&self, request: &RequestEvent, older: &Value, newer: &Value) -> Option<String> {
-        let pointer = FOREIGN_METADATA.into_iter().find(|pointer| {
+        let pointer = FOREIGN_METADATA.into_iter().chain([INTERFERENCE_METADATA]).find(|pointer| {
             let value = older.pointer(pointer);
             let entry = (request.resource.clone(), (*pointer).to_owned());
             value.is_some()
@@ -255,6 +258,29 @@ mod tests {
         assert!(bad.violations[0].explanation.contains("/metadata/annotations/note"));
         let good = judge(&ForeignChangeUndone, &run(true, Some("7"), &["other/guard"]), Some(&reference));
         assert!(good.had_subject && good.violations.is_empty());
+    }
+
+    #[test]
+    fn the_annotation_of_a_client_that_came_in_between_is_not_the_plugins_to_remove() {
+        let run = |keeps: bool| {
+            let mut run = RunBuilder::new();
+            let annotated = json!({"metadata": {"annotations": {"simulation.pilothouse.dev/touched": "1"}}});
+            run.start("a/x");
+            run.write("create", "services", "a/x", Some(json!({"metadata": {}})));
+            run.actor("other", "patch", "services", "a/x", Some(annotated.clone()));
+            let kept = if keeps { annotated } else { json!({"metadata": {}}) };
+            let mut updated = kept;
+            updated["spec"] = json!({"size": 2});
+            run.write("update", "services", "a/x", Some(updated));
+            run.finish()
+        };
+        let found = |keeps| judge(&ForeignChangeUndone, &run(keeps), None).violations;
+        assert_eq!(found(true), []);
+        assert!(
+            found(false)[0].explanation.contains("simulation.pilothouse.dev~1touched"),
+            "{:?}",
+            found(false)
+        );
     }
 
     #[test]

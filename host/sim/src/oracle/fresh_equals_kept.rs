@@ -36,7 +36,7 @@ impl Oracle for FreshEqualsKept {
         if !is_fresh_start {
             return Judgement::without_subject();
         }
-        let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+        let Some(reference) = reference.filter(|reference| reference.has_actor_writes_of(run)) else {
             return Judgement::without_subject();
         };
         if late_timer_writes(run).len() + reference.late_timer_writes() > 0 {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fresh_equals_kept::{Writes, write_of, writes_from};
-use super::timers::{is_by_timer, late_timer_writes};
+use super::timers::{late_timer_writes, reconciles_by_timers};
 use super::{Description, Judgement, Oracle, Reference, Violation};
 use crate::analysis::RunView;
 use crate::plan::{Fault, Moment};
@@ -61,7 +61,7 @@ impl Idempotence {
         if run.deviations.is_empty()
             || !run.has_only(is_withheld)
             || !come_to_rest
-            || !reference.has_task_of(run)
+            || !reference.has_actor_writes_of(run)
         {
             return;
         }
@@ -92,12 +92,12 @@ impl Idempotence {
         what: &str,
         later: &Writes,
     ) -> Option<Violation> {
-        let late = late_timer_writes(run);
+        let (late, by_timers) = (late_timer_writes(run), reconciles_by_timers(run));
         for (index, event) in run.run.events.iter().enumerate().skip(start + 1) {
             match &event.kind {
                 EventKind::Request(request) if request.is_by_plugin() && request.is_effective() => {
                     let id = run.names.canonical_id(&request.object_id());
-                    if is_due_anyway(run, request, &late, later) {
+                    if is_due_anyway(run, request, [&late, &by_timers], later) {
                         continue;
                     }
                     let explanation = format!(
@@ -149,9 +149,9 @@ fn is_alone_at_rest(run: &RunView<'_>, start: usize) -> bool {
 }
 
 /// Returns what the reference writes after this rest. Its timers are due earlier in relation to the steps, because the fault delays the next step
-/// by one rest. Without a reference of the same task, nothing is known.
+/// by one rest. Without a reference with the same writes of actors, nothing is known.
 fn later_writes(run: &RunView<'_>, reference: Option<&Reference>, rest: u32) -> Writes {
-    let Some(reference) = reference.filter(|reference| reference.has_task_of(run)) else {
+    let Some(reference) = reference.filter(|reference| reference.has_actor_writes_of(run)) else {
         return Writes::new();
     };
     let kept = RunView::new(reference.run(), reference.random());
@@ -159,12 +159,16 @@ fn later_writes(run: &RunView<'_>, reference: Option<&Reference>, rest: u32) -> 
     kept.run.events.iter().position(is_rest).map(|index| writes_from(&kept, index)).unwrap_or_default()
 }
 
-/// Whether a timer of the plugin caused the request, which is due for a long time, or which is due in the reference, too.
-fn is_due_anyway(run: &RunView<'_>, request: &RequestEvent, late: &BTreeSet<u64>, later: &Writes) -> bool {
+/// Whether a timer of the plugin caused the request, which is due for a long time, or which is due in the reference, too. `late` and `by_timers` are the
+/// reconciles of late timers and of all.
+fn is_due_anyway(
+    run: &RunView<'_>,
+    request: &RequestEvent,
+    [late, by_timers]: [&BTreeSet<u64>; 2],
+    later: &Writes,
+) -> bool {
     request.reconcile.is_some_and(|number| {
-        late.contains(&number)
-            || run.reconciles.get(&number).is_some_and(is_by_timer)
-                && later.contains_key(&write_of(run, request))
+        late.contains(&number) || by_timers.contains(&number) && later.contains_key(&write_of(run, request))
     })
 }
 
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_after_a_deed_of_a_controller_is_not_reported() {
+    fn a_write_after_that_of_a_controller_is_not_reported() {
         let mut run = RunBuilder::new();
         run.start("shop/a");
         run.write("create", "pods", "shop/a", Some(json!({})));
@@ -348,9 +352,9 @@ mod tests {
         let same = judged(&written(true, &["shop/one", "shop/one"]));
         assert!(same.had_subject && same.violations.is_empty(), "how often does not count");
         assert!(!judged(&with).had_subject);
-        let mut restless = written(true, &[]);
-        restless.end = End::NotAtRest;
-        assert!(!judged(&restless).had_subject);
+        let mut not_at_rest = written(true, &[]);
+        not_at_rest.end = End::NotAtRest;
+        assert!(!judged(&not_at_rest).had_subject);
     }
 
     #[test]

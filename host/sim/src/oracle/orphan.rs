@@ -21,8 +21,8 @@ pub(super) struct Orphan;
 /// A watch, and a resource that its reconciles make.
 pub(super) type Rule = (String, String);
 
-/// What was made for a deleted key.
-struct Made {
+/// An object that was made for a deleted key.
+struct DependentObject {
     rule: Rule,
     key: String,
     id: ObjectId,
@@ -43,13 +43,16 @@ impl Oracle for Orphan {
             return Judgement::without_subject();
         }
         let mut judgement = Judgement::without_subject();
-        for made in made_for_deleted_keys(run).into_iter().filter(|made| reference.cleans_up(&made.rule)) {
+        for dependent in dependents_of_deleted_keys(run)
+            .into_iter()
+            .filter(|dependent| reference.cleans_up(&dependent.rule))
+        {
             judgement.had_subject = true;
-            if made.is_left {
-                let id = run.names.canonical_id(&made.id);
+            if dependent.is_left {
+                let id = run.names.canonical_id(&dependent.id);
                 let explanation = format!(
                     "{id} was made for {} and is still there, although {} was deleted",
-                    made.key, made.key
+                    dependent.key, dependent.key
                 );
                 judgement.violations.push(Violation::new(self, &id, None, explanation));
             }
@@ -60,12 +63,13 @@ impl Oracle for Orphan {
 
 /// Returns what is always gone at rest once the key's object is.
 pub(super) fn cleaned_up(run: &RunView<'_>) -> BTreeSet<Rule> {
-    let made = made_for_deleted_keys(run);
-    let left: BTreeSet<_> = made.iter().filter(|made| made.is_left).map(|made| &made.rule).collect();
-    made.iter().map(|made| &made.rule).filter(|rule| !left.contains(rule)).cloned().collect()
+    let dependents = dependents_of_deleted_keys(run);
+    let left: BTreeSet<_> =
+        dependents.iter().filter(|dependent| dependent.is_left).map(|dependent| &dependent.rule).collect();
+    dependents.iter().map(|dependent| &dependent.rule).filter(|rule| !left.contains(rule)).cloned().collect()
 }
 
-fn made_for_deleted_keys(run: &RunView<'_>) -> Vec<Made> {
+fn dependents_of_deleted_keys(run: &RunView<'_>) -> Vec<DependentObject> {
     let mut writers: BTreeMap<ObjectId, BTreeSet<(String, String)>> = BTreeMap::new();
     let mut made: BTreeSet<ObjectId> = BTreeSet::new();
     for (_, request) in run.effective_writes().filter(|(_, request)| !request.is_effective_delete()) {
@@ -79,15 +83,16 @@ fn made_for_deleted_keys(run: &RunView<'_>) -> Vec<Made> {
         }
         writers.entry(id).or_default().insert(writer);
     }
-    let gone = deleted_keys(run.run);
+    // What a key stands for was not made by the plugin. An object that it made may have the same name, and so may those of other kinds.
+    let others = |ids: BTreeSet<ObjectId>| ids.into_iter().filter(|id| !made.contains(id));
+    let gone: BTreeSet<_> = others(deleted_objects(run.run)).map(|id| id.key()).collect();
     let existing: BTreeSet<_> = run.run.objects.iter().map(ObjectId::of).collect();
+    let standing: BTreeSet<_> = others(existing.clone()).map(|id| id.key()).collect();
     let mut result = Vec::new();
     for (id, writers) in writers.into_iter().filter(|(id, _)| made.contains(id)) {
         let Some((watch, key)) = writers.first().filter(|_| writers.len() == 1) else { continue };
-        // Another object of the key's name may be what the key stands for.
-        let is_gone = gone.contains(key) && !existing.iter().any(|other| other != &id && other.key() == *key);
-        if is_gone && id.key() != *key {
-            result.push(Made {
+        if gone.contains(key) && !standing.contains(key) {
+            result.push(DependentObject {
                 rule: (watch.clone(), id.resource.clone()),
                 key: key.clone(),
                 is_left: existing.contains(&id),
@@ -98,15 +103,15 @@ fn made_for_deleted_keys(run: &RunView<'_>) -> Vec<Made> {
     result
 }
 
-/// Returns the keys of objects that others made and that were deleted.
-fn deleted_keys(run: &Run) -> BTreeSet<String> {
+/// Returns the objects that were deleted at some time.
+fn deleted_objects(run: &Run) -> BTreeSet<ObjectId> {
     run.events
         .iter()
         .filter_map(|event| match &event.kind {
             EventKind::Request(request)
                 if request.changed && request.before.is_some() && request.after.is_none() =>
             {
-                Some(request.object_id().key())
+                Some(request.object_id())
             }
             _ => None,
         })
@@ -144,6 +149,46 @@ mod tests {
         let good = judge(&Orphan, &plain, Some(&reference));
         assert!(good.had_subject && good.violations.is_empty());
         assert_eq!(judge(&Orphan, &run(false, true), Some(&reference)).violations, []);
+    }
+
+    #[test]
+    fn an_object_with_the_name_of_its_key_is_reported_too() {
+        let run = |cleans_up: bool, is_recreated: bool| {
+            let mut run = RunBuilder::new();
+            run.actor("user", "create", "foos.example.com", "a/foo", Some(json!({})));
+            run.start("a/foo");
+            run.write("create", "configmaps", "a/foo", Some(json!({})));
+            run.write("create", "services", "a/foo", Some(json!({})));
+            run.actor("user", "delete", "foos.example.com", "a/foo", None);
+            if is_recreated {
+                run.actor("user", "create", "foos.example.com", "a/foo", Some(json!({})));
+            }
+            if cleans_up {
+                run.controller("delete", "configmaps", "a/foo", None);
+                run.controller("delete", "services", "a/foo", None);
+            }
+            run.finish()
+        };
+        let plain = run(true, false);
+        let reference = Reference::new(&plain, &plain);
+        let violations = judge(&Orphan, &run(false, false), Some(&reference)).violations;
+        let resources: Vec<_> = violations.iter().map(|violation| violation.resource.as_str()).collect();
+        assert_eq!(resources, ["configmaps", "services"]);
+        assert_eq!(judge(&Orphan, &run(false, true), Some(&reference)).violations, []);
+    }
+
+    #[test]
+    fn what_is_deleted_of_a_key_that_is_still_there_is_no_orphan() {
+        let mut run = RunBuilder::new();
+        run.actor("user", "create", "foos.example.com", "a/foo", Some(json!({})));
+        run.start("a/foo");
+        run.write("create", "configmaps", "a/foo", Some(json!({})));
+        run.actor("user", "delete", "configmaps", "a/foo", None);
+        run.start("a/foo");
+        run.write("create", "configmaps", "a/foo", Some(json!({})));
+        let run = run.finish();
+        let reference = Reference::new(&run, &run);
+        assert!(!judge(&Orphan, &run, Some(&reference)).had_subject);
     }
 
     #[test]

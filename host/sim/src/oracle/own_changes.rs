@@ -8,7 +8,7 @@ use crate::analysis::RunView;
 
 /// What plugins change. Each entry is a resource, and a finalizer, a kind or a JSON pointer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Own {
+pub(super) struct OwnChanges {
     pub(super) added_finalizers: BTreeSet<(String, String)>,
     pub(super) removed_finalizers: BTreeSet<(String, String)>,
     /// The fields that they change in objects that exist.
@@ -21,7 +21,7 @@ pub(super) struct Own {
     pub(super) added_owner_kinds: BTreeSet<(String, String)>,
 }
 
-impl Own {
+impl OwnChanges {
     /// Finds what the plugins change in a run.
     pub(super) fn of(run: &RunView<'_>) -> Self {
         let mut own = Self::default();

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::orphan::{Rule, cleaned_up};
-use super::own_changes::Own;
+use super::own_changes::OwnChanges;
 use super::timers::{late_poll_writes, late_timer_changes, late_timer_writes};
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
 use crate::run::{End, ReconcileResult, Run};
 
-/// What actors did, in order: actor, verb and object.
-pub(super) type Task = Vec<(String, String, ObjectId)>;
+/// What actors wrote, in order: actor, verb and object.
+pub(super) type ActorWrites = Vec<(String, String, ObjectId)>;
 
 /// Objects with a generated name that one key's reconciles created.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,16 +26,16 @@ pub struct Reference {
     random: RandomPrefixes,
     actors: BTreeSet<String>,
     mask: EndMask,
-    /// The end of the first run with each task that came to rest.
-    ends: BTreeMap<Task, CanonicalEnd>,
-    task: Task,
+    /// The end of the first run that came to rest, for each order in which actors wrote.
+    ends: BTreeMap<ActorWrites, CanonicalEnd>,
+    actor_writes: ActorWrites,
     deletes: BTreeMap<ObjectId, usize>,
     /// The objects that plugins create.
     made: BTreeSet<ObjectId>,
     peaks: BTreeMap<Family, usize>,
     /// The keys whose last reconcile ended without an error: plugin, watch, key.
     succeeded: BTreeSet<(String, String, String)>,
-    own_changes: Own,
+    own_changes: OwnChanges,
     cleaned_up: BTreeSet<Rule>,
     late_timer_writes: usize,
     late_timer_changes: usize,
@@ -50,12 +50,12 @@ impl Reference {
         let (left, right) = (RunView::new(first, &random), RunView::new(second, &random));
         let actors: BTreeSet<_> =
             left.scripted_actors().intersection(&right.scripted_actors()).cloned().collect();
-        let task = left.task(&actors);
+        let actor_writes = left.actor_writes(&actors);
         let end = left.canonical_end();
         let mask = EndMask::between(&end, &right.canonical_end());
         let mut ends = BTreeMap::new();
         if first.end == End::AtRest && second.end == End::AtRest {
-            ends.insert(task.clone(), end);
+            ends.insert(actor_writes.clone(), end);
         }
         let mut deletes = deletes_of(&left);
         for (id, count) in deletes_of(&right) {
@@ -70,7 +70,7 @@ impl Reference {
         let succeeded = succeeded_of(&left).intersection(&succeeded_of(&right)).cloned().collect();
         let created = left.effective_writes().filter(|(_, request)| request.before.is_none());
         let made = created.map(|(_, request)| left.names.canonical_id(&request.object_id())).collect();
-        let own_changes = Own::of(&left);
+        let own_changes = OwnChanges::of(&left);
         let cleaned_up = cleaned_up(&left);
         let late_timer_writes = late_timer_writes(&left).len().max(late_timer_writes(&right).len());
         let late_timer_changes = late_timer_changes(&left).max(late_timer_changes(&right));
@@ -81,7 +81,7 @@ impl Reference {
             actors,
             mask,
             ends,
-            task,
+            actor_writes,
             deletes,
             made,
             peaks,
@@ -98,8 +98,8 @@ impl Reference {
     pub fn add_order(&mut self, run: &Run) {
         if run.end == End::AtRest && !self.ends.is_empty() {
             let view = RunView::new(run, &self.random);
-            let task = view.task(&self.actors);
-            self.ends.entry(task).or_insert_with(|| view.canonical_end());
+            let actor_writes = view.actor_writes(&self.actors);
+            self.ends.entry(actor_writes).or_insert_with(|| view.canonical_end());
         }
     }
 
@@ -121,18 +121,18 @@ impl Reference {
         &self.actors
     }
 
-    /// Returns the end that a run with this task should have, if one is known.
+    /// Returns the end that a run with these writes of actors should have, if one is known.
     pub(super) fn end_of(&self, run: &RunView<'_>) -> Option<&CanonicalEnd> {
-        self.ends.get(&run.task(&self.actors))
+        self.ends.get(&run.actor_writes(&self.actors))
     }
 
-    /// Whether the actors did the same in the same order as in the reference.
-    pub(super) fn has_task_of(&self, run: &RunView<'_>) -> bool {
-        self.task == run.task(&self.actors)
+    /// Whether the actors wrote the same in the same order as in the reference.
+    pub(super) fn has_actor_writes_of(&self, run: &RunView<'_>) -> bool {
+        self.actor_writes == run.actor_writes(&self.actors)
     }
 
     /// Returns the fields and finalizers that plugins change.
-    pub(super) fn own_changes(&self) -> &Own {
+    pub(super) fn own_changes(&self) -> &OwnChanges {
         &self.own_changes
     }
 

@@ -29,7 +29,7 @@ pub(super) struct StaleIdentity;
 
 /// An object of the server.
 #[derive(Clone, Debug)]
-struct Living {
+struct ExistingObject {
     uid: String,
     /// The index of the event that created it.
     since: usize,
@@ -39,7 +39,7 @@ struct Living {
 /// The server's objects and the host's view of them at some event.
 #[derive(Default)]
 struct State {
-    server: BTreeMap<ObjectId, Living>,
+    server: BTreeMap<ObjectId, ExistingObject>,
     /// The UIDs that this process of the host was delivered; `None` after a deletion.
     view: BTreeMap<ObjectId, Option<String>>,
     /// The objects and UIDs that any process of the host is delivered at any time of the run. A watch may select a part of its
@@ -95,11 +95,11 @@ impl State {
         };
         let uid = metadata(after, "uid").unwrap_or_default();
         let since = match self.server.get(&id) {
-            Some(living) if living.uid == uid => living.since,
+            Some(existing) if existing.uid == uid => existing.since,
             _ => index,
         };
         let is_deleting = metadata(after, "deletionTimestamp").is_some();
-        self.server.insert(id, Living { uid: uid.to_owned(), since, is_deleting });
+        self.server.insert(id, ExistingObject { uid: uid.to_owned(), since, is_deleting });
     }
 
     fn problem(
@@ -123,10 +123,12 @@ impl State {
         let target = request.object_id();
         let reconciled = request.reconcile.and_then(|number| run.reconciles.get(&number));
         let owners = deciding_owners(before);
-        for (id, living) in self.server.iter().filter(|(id, living)| **id != target && !living.is_deleting) {
+        for (id, existing) in
+            self.server.iter().filter(|(id, existing)| **id != target && !existing.is_deleting)
+        {
             let seen = self.view.get(id).cloned().flatten();
-            let is_watched = self.ever_delivered.contains(&(id.clone(), living.uid.clone()));
-            if seen.as_ref() == Some(&living.uid) || !is_watched {
+            let is_watched = self.ever_delivered.contains(&(id.clone(), existing.uid.clone()));
+            if seen.as_ref() == Some(&existing.uid) || !is_watched {
                 continue;
             }
             if is_read_live(run, index, request, &id.resource)
@@ -143,11 +145,11 @@ impl State {
                 has_label(before, &id.name)
                     && !is_guarded
                     && !(run.names.is_generated(&target.name) && self.has_other_of_key(id, &target))
-                    && self.server.get(&target).is_some_and(|target| target.since > living.since)
+                    && self.server.get(&target).is_some_and(|target| target.since > existing.since)
                     && is_never_deleted(run, &target, reference)
             };
-            let is_owned = owners.contains(&living.uid.as_str())
-                || (mentions(before, &living.uid) || is_labelled()) && is_decisive();
+            let is_owned = owners.contains(&existing.uid.as_str())
+                || (mentions(before, &existing.uid) || is_labelled()) && is_decisive();
             if is_owned {
                 let view = if seen.is_some() { "an earlier object of that name" } else { "no such object" };
                 return Some(format!("it belongs to {id}, which is alive, but the plugin's view had {view}"));
@@ -160,11 +162,11 @@ impl State {
 impl State {
     /// Whether the view has another object of the same name. It may be what the key stands for, and a child with a generated name may be one too many.
     fn has_other_of_key(&self, id: &ObjectId, target: &ObjectId) -> bool {
-        self.server.iter().any(|(other, living)| {
+        self.server.iter().any(|(other, existing)| {
             other != id
                 && other != target
                 && (&other.namespace, &other.name) == (&id.namespace, &id.name)
-                && self.view.get(other).is_some_and(|seen| seen.as_ref() == Some(&living.uid))
+                && self.view.get(other).is_some_and(|seen| seen.as_ref() == Some(&existing.uid))
         })
     }
 }
@@ -222,7 +224,7 @@ fn has_label(object: &Value, name: &str) -> bool {
 
 fn is_never_deleted(run: &RunView<'_>, target: &ObjectId, reference: Option<&Reference>) -> bool {
     reference.is_some_and(|reference| {
-        reference.deletes(&run.names.canonical_id(target)) == 0 && reference.has_task_of(run)
+        reference.deletes(&run.names.canonical_id(target)) == 0 && reference.has_actor_writes_of(run)
     })
 }
 

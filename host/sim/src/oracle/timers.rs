@@ -9,9 +9,10 @@ use crate::run::{EventKind, ReconcileResult, RequestEvent};
 /// How long nothing happens before a world is at rest, in virtual milliseconds.
 const REST: u64 = 30_000;
 
-/// Whether nothing but a timer of the plugin caused the reconcile.
-pub(super) fn is_by_timer(reconcile: &Reconcile<'_>) -> bool {
-    !reconcile.reasons.is_empty() && reconcile.reasons.iter().all(|reason| reason == "requeue")
+/// Returns the numbers of the reconciles that nothing but a timer of the plugin caused. A restart, a reload or a resync at the moment at which
+/// a timer is due is no other cause: rests come at intervals that timers often have, too.
+pub(super) fn reconciles_by_timers(run: &RunView<'_>) -> BTreeSet<u64> {
+    fired(run).into_iter().map(|fired| fired.number).collect()
 }
 
 /// What is known of a key.
@@ -21,6 +22,8 @@ struct Timer {
     instance: usize,
     /// The delay after which the plugin wanted the key again.
     delay: u64,
+    /// When the timer of the last reconcile is due, if it has one.
+    due: Option<u64>,
     /// When an event caused a reconcile last.
     caused: u64,
 }
@@ -50,33 +53,61 @@ struct LateTimer {
 
 /// Returns these reconciles by their number.
 fn late_timers(run: &RunView<'_>) -> BTreeMap<u64, LateTimer> {
+    let mut late = BTreeMap::new();
+    for Fired { number, delay, is_late } in fired(run) {
+        let reconcile = &run.reconciles[&number];
+        if is_late && writes(run, reconcile, |_| true) {
+            let is_change = writes(run, reconcile, |request| !changes_only_times(request));
+            late.insert(number, LateTimer { delay, is_change });
+        }
+    }
+    late
+}
+
+/// A reconcile that a timer caused.
+struct Fired {
+    number: u64,
+    /// The delay of the timer.
+    delay: u64,
+    /// Whether the timer, or the series of timers that it belongs to, is as long as a rest.
+    is_late: bool,
+}
+
+/// Returns the reconciles that timers caused, in their order.
+fn fired(run: &RunView<'_>) -> Vec<Fired> {
     let events = &run.run.events;
     let is_start = |kind: &EventKind| matches!(kind, EventKind::HostStarted { .. } | EventKind::Reloaded);
     let starts: Vec<_> = (0..events.len()).filter(|index| is_start(&events[*index].kind)).collect();
     let mut timers: BTreeMap<_, Timer> = BTreeMap::new();
-    let mut late = BTreeMap::new();
+    let mut fired = Vec::new();
     for (number, reconcile) in &run.reconciles {
         let key = (reconcile.plugin, reconcile.watch, reconcile.key);
         let now = events[reconcile.start].time;
         let instance = starts.partition_point(|start| *start < reconcile.start);
         let timer = timers.entry(key).or_insert_with(|| Timer { caused: now, ..Timer::default() });
         let is_event = |reason: &String| matches!(reason.as_str(), "created" | "updated" | "deleted");
-        if reconcile.reasons.iter().any(is_event) {
+        let has_event = reconcile.reasons.iter().any(is_event);
+        if has_event {
             timer.caused = now;
         }
-        let is_late = timer.delay >= REST || now.saturating_sub(timer.caused) >= REST;
-        if is_by_timer(reconcile) && is_late && writes(run, reconcile, |_| true) {
-            let is_change = writes(run, reconcile, |request| !changes_only_times(request));
-            late.insert(*number, LateTimer { delay: timer.delay, is_change });
+        let is_requeue =
+            !reconcile.reasons.is_empty() && reconcile.reasons.iter().all(|reason| reason == "requeue");
+        let is_due = !has_event && timer.due.is_some_and(|due| due <= now);
+        if is_requeue || is_due {
+            let is_late = timer.delay >= REST || now.saturating_sub(timer.caused) >= REST;
+            fired.push(Fired { number: *number, delay: timer.delay, is_late });
         }
-        let delay = match reconcile.end {
-            Some((_, ReconcileResult::Requeue(delay))) => *delay,
-            _ => 0,
+        let (delay, due) = match reconcile.end {
+            Some((end, ReconcileResult::Requeue(delay))) => {
+                (*delay, Some(events[end].time.saturating_add(*delay)))
+            }
+            _ => (0, None),
         };
         timer.delay = if instance > timer.instance { delay.max(timer.delay) } else { delay };
+        timer.due = due;
         timer.instance = instance;
     }
-    late
+    fired
 }
 
 /// Whether the reconcile sent a write with an effect that is of this form.
@@ -153,6 +184,26 @@ mod tests {
         run.end(ReconcileResult::Requeue(15_000));
         fire(&mut run, 45_000, true);
         assert_eq!(late(run), 1);
+    }
+
+    #[test]
+    fn a_restart_at_the_moment_of_a_timer_is_not_the_cause() {
+        for (time, reason, expected) in [
+            (45_000, "startup", vec![2]),
+            (45_000, "resync", vec![2]),
+            (45_000, "updated", vec![]),
+            (30_000, "startup", vec![]),
+            (30_000, "requeue", vec![2]),
+        ] {
+            let mut run = begun(45_000);
+            run.at(time);
+            run.start_for("shop/a", reason);
+            run.end(ReconcileResult::Ok);
+            let run = run.finish();
+            let view = RunView::new(&run, &RandomPrefixes::default());
+            let expected: BTreeSet<u64> = expected.into_iter().collect();
+            assert_eq!(reconciles_by_timers(&view), expected, "{reason} at {time}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pilothouse_model::hash::HashSet;
 
+use super::batches::Batches;
 use super::points::Points;
 use super::stages::{other_orders, plans_in_turn, probes};
 use super::{Budget, Executor, FaultSelection, Strategy};
@@ -21,6 +22,8 @@ use crate::{Run, Simulator, WorldError};
 
 /// The number of plans that are run before their results are looked at.
 const BATCH: usize = 32;
+/// The number of runs that must be left in the budget if shorter tasks are searched.
+const MIN_RUNS_FOR_SHORTER_TASKS: u64 = 200;
 /// What the master seed is combined with (exclusive or) in the two runs of the reference.
 pub const REFERENCE_SEEDS: [u64; 2] = [0, 0x0123_4567_89ab_cdef];
 
@@ -34,9 +37,9 @@ pub fn reference_plans(master_seed: u64, plan: &Plan) -> [Plan; 2] {
     })
 }
 
-/// How many runs of the budget a run uses up that does not come to rest, unless timers alone keep it awake. It ends at the limits of the world, after
+/// How many runs of the budget a run uses up that does not come to rest, unless timers alone keep it busy. It ends at the limits of the world, after
 /// many times as many events as other runs.
-pub const COST_OF_RESTLESS_RUN: u64 = 10;
+pub const COST_OF_BUSY_RUN: u64 = 10;
 
 /// How to search.
 #[derive(Clone, Debug)]
@@ -53,10 +56,12 @@ pub struct SearchOptions {
     pub shrinks: bool,
     /// The number of findings after which the search ends.
     pub max_findings: usize,
+    /// Shorter tasks of the actors that are searched, too, each as the steps that it leaves out.
+    pub shorter_tasks: Vec<Vec<ActorStep>>,
 }
 
-/// Follows a search.
-pub trait Observer {
+/// Receives the progress of a search, and may end it.
+pub trait SearchProgress {
     /// Returns the time since the search began, from an injected clock.
     fn elapsed(&self) -> Duration;
 
@@ -70,7 +75,7 @@ pub trait Observer {
     }
 
     /// Called after each batch with the number of runs so far.
-    fn progress(&mut self, strategy: Strategy, runs: u64);
+    fn batch_ended(&mut self, strategy: Strategy, runs: u64);
 
     /// Called for each finding. `run` is the run of its plan.
     fn found(&mut self, finding: &Finding, run: &Run);
@@ -78,7 +83,7 @@ pub trait Observer {
 
 /// The result of a search.
 #[derive(Debug)]
-pub struct Searched {
+pub struct SearchOutcome {
     /// What was found.
     pub report: Report,
     /// The reference, for a comparison with other plugins.
@@ -93,8 +98,8 @@ pub fn search<S: Simulator + Send>(
     options: &SearchOptions,
     oracles: &Oracles,
     executor: &Executor<S>,
-    observer: &mut dyn Observer,
-) -> Result<Searched, WorldError> {
+    progress: &mut dyn SearchProgress,
+) -> Result<SearchOutcome, WorldError> {
     let plans = reference_plans(options.seed, &Plan::default());
     let runs = executor.run_all(&plans, &|run| run)?;
     let [first, second] = <[Run; 2]>::try_from(runs).expect("as many runs as plans");
@@ -103,17 +108,14 @@ pub fn search<S: Simulator + Send>(
         options,
         oracles,
         executor,
-        observer,
-        reference: Reference::new(&first, &second),
+        progress,
+        tasks: vec![Task::new(&first, &second)],
         report: Report { unfinished: first.unfinished.clone(), ..empty_report(options.seed, oracles) },
         used_runs: 0,
         seen: HashSet::default(),
         reported: BTreeSet::new(),
     };
-    for run in [first, second] {
-        let examined = Examined::of(&run, oracles, None, &RandomPrefixes::default());
-        driver.accept(Strategy::Reference, examined)?;
-    }
+    driver.accept_references([first, second])?;
     // They come last: a story about a crash or a late watch says more than one about a resync that shows the same error.
     let probes = probes(options.seed, &points);
     let left = options.budget.remaining_runs(driver.used_runs);
@@ -122,7 +124,8 @@ pub fn search<S: Simulator + Send>(
     driver.run_stages(&points)?;
     driver.used_runs -= reserved;
     driver.run_probes(&probes[..usize::try_from(reserved).unwrap_or(0)])?;
-    Ok(Searched { report: driver.report, reference: driver.reference })
+    let whole = driver.tasks.swap_remove(0);
+    Ok(SearchOutcome { report: driver.report, reference: whole.reference })
 }
 
 fn empty_report(seed: u64, oracles: &Oracles) -> Report {
@@ -146,16 +149,16 @@ fn empty_report(seed: u64, oracles: &Oracles) -> Report {
 }
 
 /// What is kept of a run.
-struct Examined {
+struct RunSummary {
     plan: Plan,
     hash: u64,
-    is_restless: bool,
+    is_busy: bool,
     judgements: Vec<(String, Judgement)>,
     coverage: Coverage,
     draws: u64,
 }
 
-impl Examined {
+impl RunSummary {
     fn of(run: &Run, oracles: &Oracles, reference: Option<&Reference>, random: &RandomPrefixes) -> Self {
         let view = RunView::new(run, random);
         let judgements: Vec<_> = oracles
@@ -164,9 +167,22 @@ impl Examined {
             .map(|(name, judgement)| (name.to_owned(), judgement))
             .collect();
         let coverage = Coverage::of(&view, &judgements);
-        let is_long = !run.events.iter().any(|event| event.kind == EventKind::Restless);
-        let is_restless = run.end == End::NotAtRest && is_long;
-        Self { plan: run.plan.clone(), hash: run.hash, is_restless, judgements, coverage, draws: run.draws }
+        let has_busy_timeout = run.events.iter().any(|event| event.kind == EventKind::BusyTimeout);
+        let is_busy = run.end == End::NotAtRest && !has_busy_timeout;
+        Self { plan: run.plan.clone(), hash: run.hash, is_busy, judgements, coverage, draws: run.draws }
+    }
+}
+
+/// What the actors do in a run, and how it ends without faults.
+struct Task {
+    /// The steps that are not taken.
+    left_out: Vec<ActorStep>,
+    reference: Reference,
+}
+
+impl Task {
+    fn new(first: &Run, second: &Run) -> Self {
+        Self { left_out: first.plan.left_out.clone(), reference: Reference::new(first, second) }
     }
 }
 
@@ -174,8 +190,9 @@ struct Driver<'a, S> {
     options: &'a SearchOptions,
     oracles: &'a Oracles,
     executor: &'a Executor<S>,
-    observer: &'a mut dyn Observer,
-    reference: Reference,
+    progress: &'a mut dyn SearchProgress,
+    /// What is searched: all steps first, then the shorter tasks.
+    tasks: Vec<Task>,
     report: Report,
     /// How many runs of the budget are used up.
     used_runs: u64,
@@ -191,16 +208,23 @@ impl<S: Simulator + Send> Driver<'_, S> {
             let limit = usize::try_from(self.options.budget.remaining_runs(self.used_runs) / 4);
             let orders = &orders[..orders.len().min(limit.unwrap_or(usize::MAX))];
             for run in self.executor.run_all(orders, &|run| run)? {
-                self.reference.add_order(&run);
-                let examined = self.examine(&run);
-                self.accept(Strategy::Plans, examined)?;
+                self.tasks[0].reference.add_order(&run);
+                let summary = self.summarize(&run);
+                self.accept(Strategy::Plans, summary)?;
             }
         }
+        let shorter = self.run_references_of_shorter_tasks()?;
         let options = self.options;
-        let mut plans = plans_in_turn(options.seed, &options.strategies, points, &options.faults);
+        let all_points = std::iter::once(points).chain(&shorter);
+        let plans = all_points.zip(self.tasks.iter().map(|task| task.left_out.clone()));
+        let plans = plans.map(|(points, left_out)| {
+            plans_in_turn(options.seed, &options.strategies, points, &options.faults)
+                .map(move |(strategy, plan)| (strategy, Plan { left_out: left_out.clone(), ..plan }))
+        });
+        let mut batches = Batches::new(plans.collect());
         while !self.has_ended() {
             let left = usize::try_from(options.budget.remaining_runs(self.used_runs)).unwrap_or(BATCH);
-            let batch: Vec<_> = plans.by_ref().take(BATCH.min(left)).collect();
+            let batch = batches.next_batch(BATCH.min(left));
             if batch.is_empty() {
                 break;
             }
@@ -209,9 +233,41 @@ impl<S: Simulator + Send> Driver<'_, S> {
         Ok(())
     }
 
+    /// Runs the default schedules of the shorter tasks, unless the budget has no room for their searches. Returns their points.
+    fn run_references_of_shorter_tasks(&mut self) -> Result<Vec<Points>, WorldError> {
+        let mut all_points = Vec::new();
+        for left_out in &self.options.shorter_tasks {
+            if self.options.budget.remaining_runs(self.used_runs) < MIN_RUNS_FOR_SHORTER_TASKS {
+                break;
+            }
+            let task = Plan { left_out: left_out.clone(), ..Plan::default() };
+            let [first, second] = reference_plans(self.options.seed, &task);
+            let (first, second) = (self.executor.run(&first)?, self.executor.run(&second)?);
+            all_points.push(Points::of(&first));
+            self.tasks.push(Task::new(&first, &second));
+            self.accept_references([first, second])?;
+        }
+        Ok(all_points)
+    }
+
+    /// Judges the default schedules of a task.
+    fn accept_references(&mut self, runs: [Run; 2]) -> Result<(), WorldError> {
+        for run in runs {
+            let summary = RunSummary::of(&run, self.oracles, None, &RandomPrefixes::default());
+            self.accept(Strategy::Reference, summary)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the reference of the task that leaves out these steps. Other selections of steps belong to the whole task.
+    fn reference_of(&self, left_out: &[ActorStep]) -> &Reference {
+        let task = self.tasks.iter().find(|task| task.left_out == left_out);
+        &task.unwrap_or(&self.tasks[0]).reference
+    }
+
     /// Judges what the plugin does at rest and without reasons. Runs the plans even if the time is up.
     fn run_probes(&mut self, plans: &[Plan]) -> Result<(), WorldError> {
-        if self.observer.is_interrupted() || self.report.findings.len() >= self.options.max_findings {
+        if self.progress.is_interrupted() || self.report.findings.len() >= self.options.max_findings {
             return Ok(());
         }
         self.run_batch(plans.iter().map(|plan| (Strategy::Reference, plan.clone())).collect())
@@ -219,11 +275,11 @@ impl<S: Simulator + Send> Driver<'_, S> {
 
     /// Whether the whole search has to end, and notes why.
     fn has_ended(&mut self) -> bool {
-        let stop = if self.observer.is_interrupted() {
+        let stop = if self.progress.is_interrupted() {
             Stop::Interrupted
         } else if self.report.findings.len() >= self.options.max_findings {
             Stop::Findings
-        } else if self.options.budget.is_used_up(self.used_runs, self.observer.elapsed()) {
+        } else if self.options.budget.is_used_up(self.used_runs, self.progress.elapsed()) {
             Stop::Budget
         } else {
             return false;
@@ -232,43 +288,46 @@ impl<S: Simulator + Send> Driver<'_, S> {
         true
     }
 
+    /// Runs plans of one task.
     fn run_batch(&mut self, plans: Vec<(Strategy, Plan)>) -> Result<(), WorldError> {
         let (strategies, plans): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
-        let (oracles, reference) = (self.oracles, &self.reference);
-        let examine = |run: Run| Examined::of(&run, oracles, Some(reference), reference.random());
-        for (strategy, examined) in strategies.iter().zip(self.executor.run_all(&plans, &examine)?) {
-            self.accept(*strategy, examined)?;
+        let left_out = plans.first().map_or(&[][..], |plan: &Plan| &plan.left_out);
+        let (oracles, reference) = (self.oracles, self.reference_of(left_out));
+        let summarize = |run: Run| RunSummary::of(&run, oracles, Some(reference), reference.random());
+        for (strategy, summary) in strategies.iter().zip(self.executor.run_all(&plans, &summarize)?) {
+            self.accept(*strategy, summary)?;
         }
         if let Some(strategy) = strategies.last() {
-            self.observer.progress(*strategy, self.report.runs);
+            self.progress.batch_ended(*strategy, self.report.runs);
         }
         Ok(())
     }
 
-    fn examine(&self, run: &Run) -> Examined {
-        Examined::of(run, self.oracles, Some(&self.reference), self.reference.random())
+    fn summarize(&self, run: &Run) -> RunSummary {
+        let reference = self.reference_of(&run.plan.left_out);
+        RunSummary::of(run, self.oracles, Some(reference), reference.random())
     }
 
     /// Counts a run and reports its errors that are new.
-    fn accept(&mut self, strategy: Strategy, examined: Examined) -> Result<(), WorldError> {
+    fn accept(&mut self, strategy: Strategy, summary: RunSummary) -> Result<(), WorldError> {
         self.report.runs += 1;
-        self.used_runs += if examined.is_restless { COST_OF_RESTLESS_RUN } else { 1 };
-        self.observer.ran(&examined.plan, examined.hash);
+        self.used_runs += if summary.is_busy { COST_OF_BUSY_RUN } else { 1 };
+        self.progress.ran(&summary.plan, summary.hash);
         match self.report.strategies.iter_mut().find(|(known, _)| *known == strategy) {
             Some((_, runs)) => *runs += 1,
             None => self.report.strategies.push((strategy, 1)),
         }
-        for byte in examined.hash.to_le_bytes() {
+        for byte in summary.hash.to_le_bytes() {
             self.report.hash = (self.report.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        self.report.draws += examined.draws;
-        self.report.coverage.merge(examined.coverage);
-        if !self.seen.insert(examined.hash) {
+        self.report.draws += summary.draws;
+        self.report.coverage.merge(summary.coverage);
+        if !self.seen.insert(summary.hash) {
             return Ok(());
         }
         self.report.distinct_runs += 1;
         let mut violations: Vec<_> =
-            examined.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations).collect();
+            summary.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations).collect();
         // What happened first is reported first: what comes after it may be its consequence.
         violations.sort_by_key(|violation| violation.event.unwrap_or(usize::MAX));
         for violation in violations {
@@ -276,7 +335,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
                 break;
             }
             if self.reported.insert(identity(&violation)) {
-                self.report_finding(strategy, &examined.plan, violation)?;
+                self.report_finding(strategy, &summary.plan, violation)?;
             }
         }
         Ok(())
@@ -290,7 +349,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     ) -> Result<(), WorldError> {
         let original = self.executor.run(plan)?;
         let is_reference = plan.deviations.is_empty() && strategy == Strategy::Reference;
-        let steps_before = self.tell(&original, &violation, is_reference).len();
+        let steps_before = self.story_of(&original, &violation, is_reference).len();
         let mut smallest = (plan.clone(), original, violation);
         if self.options.shrinks {
             if !plan.deviations.is_empty() {
@@ -306,22 +365,22 @@ impl<S: Simulator + Send> Driver<'_, S> {
             strategy,
             runs: self.report.runs,
             steps_before,
-            steps: self.tell(&run, &violation, is_reference),
+            steps: self.story_of(&run, &violation, is_reference),
             rules: plan.deviations.iter().map(|deviation| deviation.fault.rule()).collect(),
             plan,
             violation,
             hash: run.hash,
             draws: run.draws,
         };
-        self.observer.found(&finding, &run);
+        self.progress.found(&finding, &run);
         self.report.findings.push(finding);
         Ok(())
     }
 
-    fn tell(&self, run: &Run, violation: &Violation, is_reference: bool) -> Vec<story::Step> {
+    fn story_of(&self, run: &Run, violation: &Violation, is_reference: bool) -> Vec<story::Step> {
         let none = RandomPrefixes::default();
-        let random = if is_reference { &none } else { self.reference.random() };
-        story::tell(&RunView::new(run, random), violation)
+        let random = if is_reference { &none } else { self.reference_of(&run.plan.left_out).random() };
+        story::steps_of(&RunView::new(run, random), violation)
     }
 
     /// Returns the smallest plan found with the same error.
@@ -333,12 +392,13 @@ impl<S: Simulator + Send> Driver<'_, S> {
     ) -> Result<(Plan, Run, Violation), WorldError> {
         let mut failed: Result<(), WorldError> = Ok(());
         let mut attempts = 0;
+        let with = |seed, deviations| Plan { seed, deviations, left_out: plan.left_out.clone() };
         let seeds =
             if plan.seed == self.options.seed { vec![plan.seed] } else { vec![self.options.seed, plan.seed] };
         for seed in seeds {
             let mut try_plan = |deviations: &[Deviation]| {
                 attempts += 1;
-                match self.violation_of(&Plan::new(seed, deviations.to_vec()), &violation, None) {
+                match self.violation_of(&with(seed, deviations.to_vec()), plan, &violation, None) {
                     Ok(result) => result.is_some(),
                     Err(error) => {
                         failed = Err(error);
@@ -353,8 +413,8 @@ impl<S: Simulator + Send> Driver<'_, S> {
             let deviations = shrink(plan.deviations.clone(), MAX_ATTEMPTS, &mut try_plan);
             failed?;
             self.report.shrinking_runs += attempts;
-            let smaller = Plan::new(seed, deviations);
-            return Ok(match self.violation_of(&smaller, &violation, None)? {
+            let smaller = with(seed, deviations);
+            return Ok(match self.violation_of(&smaller, plan, &violation, None)? {
                 Some((run, violation)) => (smaller, run, violation),
                 None => (plan.clone(), run, violation),
             });
@@ -368,20 +428,21 @@ impl<S: Simulator + Send> Driver<'_, S> {
         &mut self,
         (plan, run, violation): (Plan, Run, Violation),
     ) -> Result<(Plan, Run, Violation), WorldError> {
-        let objects = told_steps(&run, &violation);
+        let objects = steps_of_actors(&run, &violation);
         // A fault shows that the plugin's work matters: without the fault, there is no error.
-        let evidence = plan
-            .deviations
-            .is_empty()
-            .then(|| Evidence::of(&RunView::new(&run, self.reference.random()), &violation));
+        let evidence = plan.deviations.is_empty().then(|| {
+            Evidence::of(&RunView::new(&run, self.reference_of(&plan.left_out).random()), &violation)
+        });
         let single = evidence.as_ref().is_none_or(Evidence::allows_single_steps);
         let mut smallest = (plan.clone(), run, violation.clone());
         let mut failed: Result<(), WorldError> = Ok(());
         let mut attempts = 0;
         leave_out(objects, single, MAX_STEP_ATTEMPTS, |left_out| {
-            let candidate = Plan { left_out: left_out.to_vec(), ..plan.clone() };
+            let mut candidate = plan.clone();
+            candidate.left_out.extend_from_slice(left_out);
+            candidate.left_out.sort();
             attempts += 1;
-            match self.violation_of(&candidate, &violation, evidence.as_ref()) {
+            match self.violation_of(&candidate, &plan, &violation, evidence.as_ref()) {
                 Ok(Some((run, violation))) if failed.is_ok() => {
                     smallest = (run.plan.clone(), run, violation);
                     true
@@ -399,38 +460,39 @@ impl<S: Simulator + Send> Driver<'_, S> {
         Ok(smallest)
     }
 
-    /// Runs a plan. Returns the run and its violation if it shows the same error.
+    /// Runs a plan that was made of `original`. Returns the run and its violation if it shows the same error.
     ///
-    /// A plan that leaves steps out is compared with a default schedule that leaves them out, too: the plugin has another task. Its deviations are
+    /// A plan that leaves further steps out is compared with a default schedule that leaves them out, too: the plugin has another task. Its deviations are
     /// first tried at the same points of the fewer steps, and then as they are. Such a run must keep the evidence, if there is any.
     fn violation_of(
         &self,
         plan: &Plan,
+        original: &Plan,
         violation: &Violation,
         evidence: Option<&Evidence>,
     ) -> Result<Option<(Run, Violation)>, WorldError> {
-        let same_error = |examined: Examined| {
+        let same_error = |summary: RunSummary| {
             let mut violations =
-                examined.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
+                summary.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
             violations.find(|found| found.is_same_error(violation))
         };
-        if plan.left_out.is_empty() {
+        if plan.left_out == original.left_out {
             let run = self.executor.run(plan)?;
-            return Ok(same_error(self.examine(&run)).map(|found| (run, found)));
+            return Ok(same_error(self.summarize(&run)).map(|found| (run, found)));
         }
         let [first, second] = reference_plans(self.options.seed, plan).map(|plan| self.executor.run(&plan));
         let (first, second) = (first?, second?);
         let reference = Reference::new(&first, &second);
         let judged =
-            |run: &Run| same_error(Examined::of(run, self.oracles, Some(&reference), reference.random()));
+            |run: &Run| same_error(RunSummary::of(run, self.oracles, Some(&reference), reference.random()));
         // Without the steps, an invariant may be broken whatever the plugin does: that is another error.
         if !plan.deviations.is_empty() && judged(&first).is_some() {
             return Ok(None);
         }
-        let moved = moved(&plan.deviations, self.reference.run(), &first);
+        let moved = moved(&plan.deviations, self.reference_of(&original.left_out).run(), &first);
         let is_moved = moved != plan.deviations;
-        let original = is_moved.then(|| plan.deviations.clone());
-        for deviations in std::iter::once(moved).chain(original) {
+        let unmoved = is_moved.then(|| plan.deviations.clone());
+        for deviations in std::iter::once(moved).chain(unmoved) {
             let run = self.executor.run(&Plan { deviations, ..plan.clone() })?;
             let is_kept = |found: &Violation| {
                 let view = RunView::new(&run, reference.random());
@@ -445,7 +507,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
 }
 
 /// Returns the steps of actors up to the violation, those of each object together. Later ones are no part of the story.
-fn told_steps(run: &Run, violation: &Violation) -> Vec<Vec<ActorStep>> {
+fn steps_of_actors(run: &Run, violation: &Violation) -> Vec<Vec<ActorStep>> {
     let end = violation.event.map_or(run.events.len(), |index| index + 1);
     let mut objects: BTreeMap<ObjectId, Vec<ActorStep>> = BTreeMap::new();
     for event in run.events.iter().take(end) {

@@ -4,7 +4,8 @@
 //! fault at each point of the reference; *pairs* combines those that concern the same resource; *random* draws plans from seeds;
 //! *exhaustive* tries all pairs. Everything follows from the master seed.
 
-pub mod budget;
+pub mod batches;
+mod budget;
 pub mod driver;
 pub mod executor;
 pub mod faults;
@@ -22,7 +23,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use budget::Budget;
-pub use driver::{Observer, SearchOptions, Searched, search};
+pub use driver::{SearchOptions, SearchOutcome, SearchProgress, search};
 pub use executor::Executor;
 pub(crate) use faults::MAX_REQUEST_DELAY;
 pub use faults::{FaultClass, FaultSelection};

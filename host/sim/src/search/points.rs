@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::past::History;
 use crate::plan::Moment;
-use crate::run::{Author, EventKind, ReconcileResult, Run};
+use crate::run::{Author, Event, EventKind, ReconcileResult, RequestEvent, Run};
 
 /// How many occurrences of one request, or of one resource's events, are used.
 const MAX_OCCURRENCES: usize = 24;
+/// How many different delays are used.
+const MAX_TIMERS: usize = 16;
 
 /// A request of the plugin.
 #[derive(Clone, Debug)]
@@ -88,84 +90,11 @@ impl Points {
     /// Finds the points of a run without faults.
     #[must_use]
     pub fn of(run: &Run) -> Self {
-        let mut points = Self::default();
-        let mut requests: BTreeMap<(String, String), u32> = BTreeMap::new();
-        let mut http: BTreeMap<(String, String), u32> = BTreeMap::new();
-        let mut delivered: BTreeMap<String, u32> = BTreeMap::new();
-        let mut changes: BTreeMap<String, u32> = BTreeMap::new();
-        let (mut watched, mut actors, mut timers) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut collector = Collector::default();
         for (index, event) in run.events.iter().enumerate() {
-            match &event.kind {
-                EventKind::Request(request) => {
-                    if request.changed {
-                        *changes.entry(request.resource.clone()).or_default() += 1;
-                        points.history.add(request);
-                    }
-                    match &request.author {
-                        // What exists before the first host starts is no step.
-                        Author::Actor(name) if event.host > 0 => {
-                            actors.insert(name.clone());
-                        }
-                        Author::Actor(_) | Author::Controller | Author::Host => {}
-                        Author::Plugin(_) => {
-                            let key = (request.verb.clone(), request.resource_path());
-                            let occurrence = requests.entry(key.clone()).or_default();
-                            *occurrence += 1;
-                            points.requests.push(RequestPoint {
-                                moment: Moment::Request {
-                                    verb: key.0,
-                                    resource: key.1,
-                                    occurrence: *occurrence,
-                                },
-                                resource: request.resource.clone(),
-                                is_write: request.is_write(),
-                                has_object: request.before.is_some(),
-                                index,
-                            });
-                        }
-                    }
-                }
-                EventKind::Delivered { resource, change, .. } => {
-                    watched.insert(resource.clone());
-                    if change != "LISTED" {
-                        let occurrence = delivered.entry(resource.clone()).or_default();
-                        *occurrence += 1;
-                        points.events.push(EventPoint {
-                            resource: resource.clone(),
-                            occurrence: *occurrence,
-                            index,
-                        });
-                    }
-                }
-                // A request without an answer did not reach a service.
-                EventKind::Http { method, url, status: Some(_), .. } => {
-                    let host = host_of(url);
-                    let occurrence = http.entry((method.clone(), host.clone())).or_default();
-                    *occurrence += 1;
-                    points.http.push(HttpPoint {
-                        moment: Moment::Http {
-                            method: method.clone(),
-                            host: host.clone(),
-                            occurrence: *occurrence,
-                        },
-                        host,
-                        is_write: is_write_method(method),
-                    });
-                }
-                EventKind::Rest { occurrence } => {
-                    points.rests.push(RestPoint { occurrence: *occurrence, changes: changes.clone() });
-                }
-                EventKind::ReconcileEnded { result: ReconcileResult::Requeue(delay), .. } => {
-                    timers.insert(*delay);
-                }
-                _ => {}
-            }
+            collector.add(index, event);
         }
-        points.watched = watched.into_iter().collect();
-        points.actors = actors.into_iter().collect();
-        points.timers = timers.into_iter().take(16).collect();
-        points.thin_out();
-        points
+        collector.finish()
     }
 
     /// Keeps a bounded number of occurrences of each kind, the first and the last among them.
@@ -184,6 +113,100 @@ impl Points {
     pub fn event_after(&self, resource: &str, index: usize) -> Option<&EventPoint> {
         self.events.iter().find(|event| event.resource == resource && event.index > index)
     }
+}
+
+/// Collects the points of a run, event by event.
+#[derive(Default)]
+struct Collector {
+    points: Points,
+    /// The requests of plugins so far, by verb and resource.
+    requests: BTreeMap<(String, String), u32>,
+    /// The HTTP requests so far, by method and host.
+    http: BTreeMap<(String, String), u32>,
+    /// The delivered events so far, by resource.
+    delivered: BTreeMap<String, u32>,
+    /// The changes so far, by resource.
+    changes: BTreeMap<String, u32>,
+    watched: BTreeSet<String>,
+    actors: BTreeSet<String>,
+    timers: BTreeSet<u64>,
+}
+
+impl Collector {
+    fn add(&mut self, index: usize, event: &Event) {
+        match &event.kind {
+            EventKind::Request(request) => self.add_request(index, event.host, request),
+            EventKind::Delivered { resource, change, .. } => self.add_delivery(index, resource, change),
+            // A request without an answer did not reach a service.
+            EventKind::Http { method, url, status: Some(_), .. } => self.add_http(method, url),
+            EventKind::Rest { occurrence } => {
+                let changes = self.changes.clone();
+                self.points.rests.push(RestPoint { occurrence: *occurrence, changes });
+            }
+            EventKind::ReconcileEnded { result: ReconcileResult::Requeue(delay), .. } => {
+                self.timers.insert(*delay);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_request(&mut self, index: usize, host: u32, request: &RequestEvent) {
+        if request.changed {
+            *self.changes.entry(request.resource.clone()).or_default() += 1;
+            self.points.history.add(request);
+        }
+        match &request.author {
+            // What exists before the first host starts is no step.
+            Author::Actor(name) if host > 0 => {
+                self.actors.insert(name.clone());
+            }
+            Author::Actor(_) | Author::Controller | Author::Host => {}
+            Author::Plugin(_) => {
+                let (verb, resource) = (request.verb.clone(), request.resource_path());
+                let occurrence = count(&mut self.requests, (verb.clone(), resource.clone()));
+                self.points.requests.push(RequestPoint {
+                    moment: Moment::Request { verb, resource, occurrence },
+                    resource: request.resource.clone(),
+                    is_write: request.is_write(),
+                    has_object: request.before.is_some(),
+                    index,
+                });
+            }
+        }
+    }
+
+    fn add_delivery(&mut self, index: usize, resource: &str, change: &str) {
+        self.watched.insert(resource.to_owned());
+        if change != "LISTED" {
+            let resource = resource.to_owned();
+            let occurrence = count(&mut self.delivered, resource.clone());
+            self.points.events.push(EventPoint { resource, occurrence, index });
+        }
+    }
+
+    fn add_http(&mut self, method: &str, url: &str) {
+        let (method, host) = (method.to_owned(), host_of(url));
+        let is_write = is_write_method(&method);
+        let occurrence = count(&mut self.http, (method.clone(), host.clone()));
+        let moment = Moment::Http { method, host: host.clone(), occurrence };
+        self.points.http.push(HttpPoint { moment, host, is_write });
+    }
+
+    fn finish(self) -> Points {
+        let mut points = self.points;
+        points.watched = self.watched.into_iter().collect();
+        points.actors = self.actors.into_iter().collect();
+        points.timers = self.timers.into_iter().take(MAX_TIMERS).collect();
+        points.thin_out();
+        points
+    }
+}
+
+/// Counts one more occurrence. Returns its number, from 1.
+fn count<K: Ord>(occurrences: &mut BTreeMap<K, u32>, key: K) -> u32 {
+    let occurrence = occurrences.entry(key).or_default();
+    *occurrence += 1;
+    *occurrence
 }
 
 /// Whether HTTP requests with this method change something.

@@ -12,7 +12,7 @@ use super::*;
 use crate::analysis::RunView;
 use crate::finding::{Finding, Report, Stop};
 use crate::oracle::{Judgement, Oracle, Oracles, Reference, Violation};
-use crate::plan::{Deviation, Fault, Moment, Plan};
+use crate::plan::{ActorStep, Deviation, Fault, Moment, Plan};
 use crate::run::{End, Event, EventKind, ReconcileResult, Run};
 use crate::testing::RunBuilder;
 use crate::{Simulator, WorldError};
@@ -23,6 +23,13 @@ const FOOS: &str = "foos.example.com";
 #[derive(Clone, Copy)]
 struct Script {
     is_wrong: bool,
+    /// Whether the user deletes the Foo in the end, as step 3.
+    deletes: bool,
+}
+
+/// The last step of the user.
+fn deletion() -> ActorStep {
+    ActorStep { actor: "user".to_owned(), step: 3 }
 }
 
 impl Simulator for Script {
@@ -30,7 +37,8 @@ impl Simulator for Script {
         let mut run = RunBuilder::new();
         run.seed(plan.seed % 1000);
         run.rest();
-        if !plan.left_out.is_empty() {
+        let deletes = self.deletes && plan.left_out.is_empty();
+        if !plan.left_out.is_empty() && plan.left_out != [deletion()] {
             run.faults_over();
             return Ok(Run { plan: plan.clone(), ..run.finish() });
         }
@@ -66,6 +74,12 @@ impl Simulator for Script {
         run.end(ReconcileResult::Ok);
         run.rest();
         deviate(&mut run, &Moment::Rest { occurrence: 2 });
+        if deletes {
+            run.step("user", 3);
+            run.actor("user", "delete", FOOS, "a/foo", None);
+            run.controller("delete", "configmaps", "a/foo", None);
+            run.rest();
+        }
         run.faults_over();
         let mut run = run.finish();
         run.plan = plan.clone();
@@ -78,7 +92,7 @@ fn request(verb: &str, resource: &str, occurrence: u32) -> Moment {
     Moment::Request { verb: verb.to_owned(), resource: resource.to_owned(), occurrence }
 }
 
-/// An observer whose clock advances by a millisecond with each look.
+/// A receiver of the progress, whose clock advances by a millisecond with each look.
 #[derive(Default)]
 struct Recorder {
     findings: Vec<Finding>,
@@ -86,7 +100,7 @@ struct Recorder {
     looks: std::cell::Cell<u64>,
 }
 
-impl Observer for Recorder {
+impl SearchProgress for Recorder {
     fn elapsed(&self) -> Duration {
         self.looks.set(self.looks.get() + 1);
         Duration::from_millis(self.looks.get())
@@ -100,7 +114,7 @@ impl Observer for Recorder {
         self.runs += 1;
     }
 
-    fn progress(&mut self, _: Strategy, _: u64) {}
+    fn batch_ended(&mut self, _: Strategy, _: u64) {}
 
     fn found(&mut self, finding: &Finding, run: &Run) {
         assert_eq!(finding.hash, run.hash);
@@ -116,16 +130,33 @@ fn options(strategies: &[Strategy], budget: Budget) -> SearchOptions {
         budget,
         shrinks: true,
         max_findings: 10,
+        shorter_tasks: Vec::new(),
     }
 }
 
 fn run_search(is_wrong: bool, threads: usize, options: &SearchOptions) -> Report {
-    let executor = Executor::new(vec![Script { is_wrong }; threads]);
-    let mut observer = Recorder::default();
-    let searched = search(options, &Oracles::built_in(), &executor, &mut observer).expect("a world");
-    assert_eq!(observer.findings, searched.report.findings);
-    assert_eq!(observer.runs, searched.report.runs);
+    let executor = Executor::new(vec![Script { is_wrong, deletes: false }; threads]);
+    let mut progress = Recorder::default();
+    let searched = search(options, &Oracles::built_in(), &executor, &mut progress).expect("a world");
+    assert_eq!(progress.findings, searched.report.findings);
+    assert_eq!(progress.runs, searched.report.runs);
     searched.report
+}
+
+#[test]
+fn an_error_that_a_later_deletion_hides_is_found_in_a_shorter_task() {
+    let searched = |shorter_tasks: Vec<Vec<ActorStep>>, runs: u64| {
+        let executor = Executor::new(vec![Script { is_wrong: true, deletes: true }]);
+        let options = SearchOptions { shorter_tasks, ..options(&Strategy::ALL, Budget::Runs(runs)) };
+        search(&options, &Oracles::built_in(), &executor, &mut Recorder::default()).expect("a world").report
+    };
+    assert_eq!(searched(Vec::new(), 500).findings, []);
+    let report = searched(vec![vec![deletion()]], 500);
+    let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
+    assert_eq!(finding.violation.oracle, "same end");
+    assert_eq!(finding.plan.left_out, [deletion()], "a replay leaves the step out, too");
+    assert_eq!(report.strategies[0], (Strategy::Reference, 6), "two of each task, and two at rest");
+    assert_eq!(searched(vec![vec![deletion()]], 100).findings, [], "the budget is too small");
 }
 
 #[test]
@@ -175,7 +206,7 @@ fn what_happened_first_in_a_run_is_reported_first() {
     for (name, event) in [("at the end", None), ("later", Some(3)), ("earlier", Some(1))] {
         oracles.add(Box::new(Accusation { name, event }));
     }
-    let executor = Executor::new(vec![Script { is_wrong: false }]);
+    let executor = Executor::new(vec![Script { is_wrong: false, deletes: false }]);
     let options = options(&[Strategy::Reference], Budget::Runs(2));
     let report = search(&options, &oracles, &executor, &mut Recorder::default()).expect("a search").report;
     let names: Vec<_> = report.findings.iter().map(|finding| finding.violation.oracle.as_str()).collect();
@@ -211,7 +242,7 @@ impl Oracle for Ready {
 fn steps_without_which_an_invariant_is_broken_anyway_are_kept() {
     let mut oracles = Oracles::built_in();
     oracles.add(Box::new(Ready));
-    let executor = Executor::new(vec![Script { is_wrong: true }]);
+    let executor = Executor::new(vec![Script { is_wrong: true, deletes: false }]);
     let options = options(&[Strategy::Plans], Budget::Runs(100));
     let report = search(&options, &oracles, &executor, &mut Recorder::default()).expect("a search").report;
     let finding = report.findings.iter().find(|finding| finding.violation.oracle == "a Foo is ready");
@@ -246,7 +277,7 @@ impl Oracle for TwoMaps {
 fn an_error_that_needs_no_fault_keeps_the_plugins_write() {
     let mut oracles = Oracles::built_in();
     oracles.add(Box::new(TwoMaps));
-    let executor = Executor::new(vec![Script { is_wrong: false }]);
+    let executor = Executor::new(vec![Script { is_wrong: false, deletes: false }]);
     let options = options(&[Strategy::Reference], Budget::Runs(4));
     let report = search(&options, &oracles, &executor, &mut Recorder::default()).expect("a search").report;
     let [finding] = report.findings.as_slice() else { panic!("{:?}", report.findings) };
@@ -279,19 +310,19 @@ fn one_and_two_threads_find_the_same_by_the_same_runs() {
 }
 
 /// The same world, in which no run comes to rest.
-struct Restless {
+struct NeverAtRest {
     script: Script,
     /// Whether the runs go on as if they were at rest.
     goes_on: bool,
 }
 
-impl Simulator for Restless {
+impl Simulator for NeverAtRest {
     fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
         let mut run = Run { end: End::NotAtRest, ..self.script.run(plan)? };
         if self.goes_on
             && let Some(last) = run.events.last().cloned()
         {
-            run.events.push(Event { kind: EventKind::Restless, ..last });
+            run.events.push(Event { kind: EventKind::BusyTimeout, ..last });
             run.hashes.push(run.hash);
         }
         Ok(run)
@@ -302,7 +333,8 @@ impl Simulator for Restless {
 fn a_run_that_does_not_come_to_rest_counts_as_ten_unless_it_goes_on_as_if() {
     for (goes_on, runs) in [(false, 100..132), (true, 1_000..1_001)] {
         let options = options(&[Strategy::Random], Budget::Runs(1_000));
-        let executor = Executor::new(vec![Restless { script: Script { is_wrong: false }, goes_on }]);
+        let executor =
+            Executor::new(vec![NeverAtRest { script: Script { is_wrong: false, deletes: false }, goes_on }]);
         let searched = search(&options, &Oracles::built_in(), &executor, &mut Recorder::default());
         let report = searched.expect("a search").report;
         assert_eq!(report.stopped, Stop::Budget);
@@ -343,7 +375,7 @@ fn a_world_that_cannot_be_built_ends_the_search() {
 
 #[test]
 fn plans_keep_to_the_selected_faults() {
-    let run = Script { is_wrong: false }.run(&Plan::default()).expect("a world");
+    let run = Script { is_wrong: false, deletes: false }.run(&Plan::default()).expect("a world");
     let points = Points::of(&run);
     for class in FaultClass::ALL {
         let faults = FaultSelection::of([class]);
@@ -362,7 +394,7 @@ fn plans_keep_to_the_selected_faults() {
 
 #[test]
 fn random_plans_follow_from_the_seed() {
-    let run = Script { is_wrong: false }.run(&Plan::default()).expect("a world");
+    let run = Script { is_wrong: false, deletes: false }.run(&Plan::default()).expect("a world");
     let (points, faults) = (Points::of(&run), FaultSelection::default());
     let draw = |seed| {
         let mut random = RandomPlans::new(seed, &points, &faults);
@@ -374,7 +406,7 @@ fn random_plans_follow_from_the_seed() {
 
 #[test]
 fn the_plans_for_a_comparison_take_all_strategies_in_turn() {
-    let run = Script { is_wrong: false }.run(&Plan::default()).expect("a world");
+    let run = Script { is_wrong: false, deletes: false }.run(&Plan::default()).expect("a world");
     let (points, faults) = (Points::of(&run), FaultSelection::default());
     let plans: Vec<_> = all_plans(7, &Strategy::ALL, &points, &faults).take(200).collect();
     assert!(plans[0].deviations.is_empty());

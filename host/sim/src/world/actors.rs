@@ -86,7 +86,7 @@ impl Actors {
         let is_left_out = self.left_out.contains(&ActorStep { actor: state.actor.name().to_owned(), step });
         if is_left_out {
             self.pending = None;
-            state.actor.written(&WriteOutcome { status: 200, message: String::new() }, now_ms);
+            state.actor.leave_out(now_ms);
             state.seen = None;
         }
         is_left_out

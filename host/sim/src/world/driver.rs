@@ -14,10 +14,10 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::actors::Actors;
+use super::call_recorder::WorldRecorder;
 use super::gate::{RequestGate, WatchGate};
 use super::http::Services;
 use super::instances::Instances;
-use super::observer::WorldObserver;
 use super::shared::Shared;
 use super::state::{Command, State};
 use super::{WorldLimits, WorldPlugin};
@@ -141,7 +141,7 @@ fn start_host(
         host.withhold_reasons();
     }
     host.set_http_transport(Arc::new(setup.http.clone()));
-    host.set_observer(Arc::new(WorldObserver(shared.clone())));
+    host.set_recorder_factory(Arc::new(WorldRecorder(shared.clone())));
     let running = host.clone();
     // The host is never shut down: its process ends, or the run does.
     tokio::spawn(async move { running.run_in_memory(plugins, CancellationToken::new()).await });
@@ -191,14 +191,14 @@ impl Driver<'_> {
             self.shared.release_requests();
             let now = self.shared.clock().now_ms();
             let (rest_at, is_busy) = self.rest_at();
-            let restless_at = self.restless_at();
-            if now >= rest_at.min(restless_at) && !is_busy {
+            let busy_deadline = self.busy_deadline();
+            if now >= rest_at.min(busy_deadline) && !is_busy {
                 if let Some(outcome) = self.rest(now < rest_at).await? {
                     return Ok(outcome);
                 }
                 continue;
             }
-            let wake_at = self.wake_at(now, rest_at.min(restless_at), is_busy);
+            let wake_at = self.wake_at(now, rest_at.min(busy_deadline), is_busy);
             tokio::select! {
                 biased;
                 () = self.shared.woken() => {}
@@ -214,7 +214,7 @@ impl Driver<'_> {
         if self.controllers_resume_at.is_some_and(|at| at <= now) {
             self.start_controllers();
             // They may act on what they missed.
-            self.shared.lock().touch();
+            self.shared.lock().record_external_activity();
         }
         let commands = {
             let mut state = self.shared.lock();
@@ -287,7 +287,7 @@ impl Driver<'_> {
             let Some((index, step)) = self.actors.next_write(&state.mirror, moment) else { return false };
             if self.actors.leave_out(index, step, state.now()) {
                 // The next step waits for the next rest, as if this one had been taken.
-                state.touch();
+                state.record_external_activity();
                 return true;
             }
             if let Some(actor) = self.actors.begin_step(index, step) {
@@ -315,12 +315,12 @@ impl Driver<'_> {
     }
 
     /// Returns when the world goes on as if it were at rest, although the plugin never rests.
-    fn restless_at(&self) -> u64 {
+    fn busy_deadline(&self) -> u64 {
         let state = self.shared.lock();
         if self.rested_at == Some(state.quiet_since()) {
             return u64::MAX;
         }
-        let waits = [Some(state.restless_at()), self.retries_until, self.requeues_until];
+        let waits = [Some(state.busy_deadline()), self.retries_until, self.requeues_until];
         waits.into_iter().flatten().max().unwrap_or(u64::MAX)
     }
 
@@ -340,8 +340,8 @@ impl Driver<'_> {
         next.unwrap_or(u64::MAX).min(rest_at.max(now + 1)).min(self.setup.limits.virtual_ms)
     }
 
-    /// The world is at rest, or goes on as if it were because it `is_restless`. Returns the outcome if nothing more is to happen.
-    async fn rest(&mut self, is_restless: bool) -> Result<Option<Outcome>, WorldError> {
+    /// The world is at rest, or goes on as if it were after an `is_busy_timeout`. Returns the outcome if nothing more is to happen.
+    async fn rest(&mut self, is_busy_timeout: bool) -> Result<Option<Outcome>, WorldError> {
         let problem = self.problem();
         let has_waited = self.requeues_until.take().is_some();
         {
@@ -372,8 +372,8 @@ impl Driver<'_> {
             {
                 return Err(WorldError(text.clone()));
             }
-            if is_restless {
-                state.go_on_restless();
+            if is_busy_timeout {
+                state.record_busy_timeout();
             }
             let (occurrence, due) = state.schedule.on_rest();
             state.record(EventKind::Rest { occurrence });
@@ -393,7 +393,7 @@ impl Driver<'_> {
         if has_timer {
             return Ok(None);
         }
-        let end = if is_restless && !self.shared.lock().changes_only_times() {
+        let end = if is_busy_timeout && !self.shared.lock().changes_only_times() {
             End::NotAtRest
         } else {
             End::AtRest

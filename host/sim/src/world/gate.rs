@@ -69,9 +69,7 @@ impl RequestGate {
     }
 
     async fn exchange(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
-        if self.shared.lock().crash.is_some() {
-            return pending().await;
-        }
+        self.shared.pend_if_crashed().await;
         let origin = request.extensions().get::<RequestOrigin>().cloned();
         let about = ObjectRequest::parse(request.method(), request.uri());
         match (origin, about) {
@@ -84,9 +82,7 @@ impl RequestGate {
     async fn of_host(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
         let (response, commits) = attributed(&self.shared, self.server, request).await;
         self.shared.lock().record_own_commits(commits, &Author::Host);
-        if self.shared.lock().crash.is_some() {
-            return pending().await;
-        }
+        self.shared.pend_if_crashed().await;
         Ok(response.map(unchanged))
     }
 
@@ -112,23 +108,7 @@ impl RequestGate {
             return pending().await;
         }
         self.shared.lock().in_flight += 1;
-        if faults.awaits_step {
-            self.shared.steps_taken().await;
-            if self.shared.lock().crash.is_some() {
-                return pending().await;
-            }
-        }
-        if let Some(delay) = faults.delay {
-            tokio::time::sleep(delay).await;
-            let is_crashed = {
-                let mut state = self.shared.lock();
-                state.touch();
-                state.crash.is_some()
-            };
-            if is_crashed {
-                return pending().await;
-            }
-        }
+        self.wait_for_faults(&faults).await;
         let record = |answer: Option<Answer>, answered: bool, commits: Vec<Change>| {
             let mut state = self.shared.lock();
             state.in_flight = state.in_flight.saturating_sub(1);
@@ -154,21 +134,37 @@ impl RequestGate {
         let is_answered = !faults.lose_answer && faults.crash_after.is_none();
         record(Some(answer), is_answered, commits);
         if let Some(index) = faults.crash_after {
-            {
-                let mut state = self.shared.lock();
-                state.record_deviation(index);
-                state.crash(Vec::new());
-            }
-            self.shared.wake_driver();
+            self.crash(index);
             return pending().await;
         }
         if faults.lose_answer {
             return Err(io::Error::new(io::ErrorKind::ConnectionReset, "the connection ended"));
         }
-        if self.shared.lock().crash.is_some() {
-            return pending().await;
-        }
+        self.shared.pend_if_crashed().await;
         Ok(Response::from_parts(head, whole(body)))
+    }
+
+    /// Waits for the step of an actor and for the delay that the plan has for the request.
+    async fn wait_for_faults(&self, faults: &RequestFaults) {
+        if faults.awaits_step {
+            self.shared.steps_taken().await;
+            self.shared.pend_if_crashed().await;
+        }
+        if let Some(delay) = faults.delay {
+            tokio::time::sleep(delay).await;
+            self.shared.lock().record_external_activity();
+            self.shared.pend_if_crashed().await;
+        }
+    }
+
+    /// Ends the host's process, as the deviation with this index says.
+    fn crash(&self, index: usize) {
+        {
+            let mut state = self.shared.lock();
+            state.record_deviation(index);
+            state.crash(Vec::new());
+        }
+        self.shared.wake_driver();
     }
 
     /// Counts a request of a plugin, and returns what the plan does to it.
@@ -210,6 +206,12 @@ impl RequestGate {
             }
             state.record_deviation(index);
         }
+        // A refused request is not carried out, so there is no moment after it.
+        if faults.refuse.is_some()
+            && let Some(index) = faults.crash_after.take()
+        {
+            state.schedule.skip(index);
+        }
         faults.crashed = state.crash.is_some();
         faults
     }
@@ -222,9 +224,7 @@ impl WatchGate {
     }
 
     async fn exchange(self, mut request: Request<Body>) -> io::Result<Response<AnswerBody>> {
-        if self.shared.lock().crash.is_some() {
-            return pending().await;
-        }
+        self.shared.pend_if_crashed().await;
         let about = ObjectRequest::parse(request.method(), request.uri());
         let Some(about) = about.filter(|about| matches!(about.verb, "list" | "watch")) else {
             let response = forward(self.server, request).await;

@@ -67,17 +67,13 @@ impl Services {
         let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
         let body = body.to_bytes().to_vec();
         let request = HttpRequest { method: head.method.as_str().to_owned(), host, path, body };
-        if self.shared.lock().crash.is_some() {
-            return pending().await;
-        }
+        self.shared.pend_if_crashed().await;
         let faults = self.faults_of(&request);
         if let Some(waiting) = faults.waiting {
             self.shared.steps_taken().await;
             drop(waiting);
         }
-        if self.shared.lock().crash.is_some() {
-            return pending().await;
-        }
+        self.shared.pend_if_crashed().await;
         let answer = self.answer(&request).ok_or_else(|| {
             HttpError::NotFound(format!("no HTTP service of the scenario has the host {:?}", request.host))
         })?;

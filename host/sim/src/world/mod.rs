@@ -5,6 +5,7 @@
 //! server are gates ([`gate`]), where the faults of the plan happen and where everything is recorded.
 
 mod actors;
+mod call_recorder;
 mod clock;
 mod driver;
 mod from_scenario;
@@ -13,7 +14,6 @@ mod hash;
 mod http;
 mod instances;
 mod mirror;
-mod observer;
 mod reconciles;
 mod record;
 mod request;

@@ -53,7 +53,7 @@ impl State {
             _ => self.views.cache(resource, &key, &uid),
         }
         if !is_record(resource) {
-            self.touch_by_plugin();
+            self.record_plugin_activity();
         }
         let resource = resource.to_owned();
         self.record(EventKind::Delivered { resource, change, key, uid, version });
@@ -80,7 +80,7 @@ impl State {
             _ => "update",
         };
         if *author != Author::Host && !is_record(&commit.resource) {
-            self.touch_by_plugin();
+            self.record_plugin_activity();
         }
         self.record(EventKind::Request(Box::new(RequestEvent {
             author: author.clone(),
@@ -137,8 +137,10 @@ impl State {
         // of the plugin, so it is no rest.
         let is_hopeless = answer.as_ref().is_some_and(|answer| is_refused_as_invalid(answer.status));
         match author {
-            Author::Actor(_) if about.is_write() => self.touch(),
-            _ if (changed || is_hopeless && about.is_write()) && !is_record(&of) => self.touch_by_plugin(),
+            Author::Actor(_) if about.is_write() => self.record_external_activity(),
+            _ if (changed || is_hopeless && about.is_write()) && !is_record(&of) => {
+                self.record_plugin_activity();
+            }
             _ => {}
         }
         self.record(EventKind::Request(Box::new(RequestEvent {

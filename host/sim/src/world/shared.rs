@@ -1,5 +1,6 @@
 //! What the parts of one world share: the server, the time, and the state behind a lock.
 
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -59,6 +60,13 @@ impl Shared {
         let commits = self.0.server.take_commits();
         state.record_commits(commits, &Author::Controller);
         state
+    }
+
+    /// Never returns once the host's process has ended: what it has begun has no effect any more.
+    pub(super) async fn pend_if_crashed(&self) {
+        if self.lock().crash.is_some() {
+            pending::<()>().await;
+        }
     }
 
     /// Returns what the server committed since the last call, as the work of a request that was just processed.

@@ -15,11 +15,11 @@ use crate::finding::divergence::event_text;
 use crate::plan::Fault;
 use crate::run::{Event, EventKind, ReconcileResult};
 
-/// How long nothing but plugins may keep the world awake before it goes on as if it were at rest, in virtual milliseconds. A plugin that makes
-/// progress by short timers is done by then.
-const PATIENCE: u64 = 10 * 60 * 1000;
-/// How long later on in the same run, once a plugin is known never to rest.
-const FURTHER_PATIENCE: u64 = 60_000;
+/// How long plugins alone may keep the world busy before it goes on as if it were at rest, in virtual milliseconds. A plugin that makes progress by
+/// short timers is done by then.
+const MAX_BUSY_TIME: u64 = 10 * 60 * 1000;
+/// The same, in virtual milliseconds, after the first time in a run: then a plugin is known never to rest.
+const MAX_BUSY_TIME_AGAIN: u64 = 60_000;
 
 /// What the driver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +61,10 @@ pub(super) struct State {
     pub(super) in_flight: u32,
     /// When something happened last that keeps the world from being at rest.
     last_activity: u64,
-    /// When something of that happened last that no plugin caused: a step of an actor or a fault.
-    last_impulse: u64,
-    /// When the world went on last as if it had been at rest; `None` if it always came to rest.
-    restless: Option<u64>,
+    /// When a step of an actor or a fault did that last, and no plugin.
+    last_external_activity: u64,
+    /// When the world last went on as if it were at rest; `None` if it always came to rest.
+    last_busy_timeout: Option<u64>,
     pub(super) reconciles: Reconciles,
     /// The instances of the plugins of this process and version.
     pub(super) instances: Instances,
@@ -97,8 +97,8 @@ impl State {
             views: Views::default(),
             in_flight: 0,
             last_activity: 0,
-            last_impulse: 0,
-            restless: None,
+            last_external_activity: 0,
+            last_busy_timeout: None,
             reconciles: Reconciles::default(),
             instances: Instances::default(),
         }
@@ -140,33 +140,36 @@ impl State {
         }
     }
 
-    /// Notes that an actor or a fault did something that keeps the world from being at rest.
-    pub(super) fn touch(&mut self) {
-        self.last_impulse = self.now();
+    /// Records that an actor or a fault did something that keeps the world from being at rest.
+    pub(super) fn record_external_activity(&mut self) {
+        self.last_external_activity = self.now();
         self.last_activity = self.now();
     }
 
-    /// Notes that a plugin, or the server because of it, did something that keeps the world from being at rest.
-    pub(super) fn touch_by_plugin(&mut self) {
+    /// Records that a plugin, or the server because of it, did something that keeps the world from being at rest.
+    pub(super) fn record_plugin_activity(&mut self) {
         self.last_activity = self.now();
     }
 
-    /// Returns when the world goes on as if it were at rest, because nothing but plugins keeps it awake.
-    pub(super) fn restless_at(&self) -> u64 {
+    /// Returns when the world goes on as if it were at rest, because plugins alone keep it busy.
+    pub(super) fn busy_deadline(&self) -> u64 {
         let ended = self.views.last_hold_before(self.now()).unwrap_or_default();
-        let patience = if self.restless.is_some() { FURTHER_PATIENCE } else { PATIENCE };
-        self.last_impulse.max(ended).max(self.restless.unwrap_or_default()).saturating_add(patience)
+        let limit = if self.last_busy_timeout.is_some() { MAX_BUSY_TIME_AGAIN } else { MAX_BUSY_TIME };
+        self.last_external_activity
+            .max(ended)
+            .max(self.last_busy_timeout.unwrap_or_default())
+            .saturating_add(limit)
     }
 
-    /// Notes that the world goes on as if it were at rest.
-    pub(super) fn go_on_restless(&mut self) {
-        self.restless = Some(self.now());
-        self.record(EventKind::Restless);
+    /// Records that the world goes on as if it were at rest.
+    pub(super) fn record_busy_timeout(&mut self) {
+        self.last_busy_timeout = Some(self.now());
+        self.record(EventKind::BusyTimeout);
     }
 
-    /// Whether plugins have changed nothing but times in objects since the last step or fault, as far as [`FURTHER_PATIENCE`] goes back.
+    /// Whether plugins have changed nothing but times in objects since the last step or fault, as far as [`MAX_BUSY_TIME_AGAIN`] goes back.
     pub(super) fn changes_only_times(&self) -> bool {
-        let start = self.last_impulse.max(self.now().saturating_sub(FURTHER_PATIENCE));
+        let start = self.last_external_activity.max(self.now().saturating_sub(MAX_BUSY_TIME_AGAIN));
         let recent = self.events.iter().rev().take_while(|event| event.time > start);
         recent.into_iter().all(|event| match &event.kind {
             EventKind::Request(request) => !request.is_effective() || changes_only_times(request),
@@ -183,7 +186,7 @@ impl State {
     pub(super) fn end_watch(&mut self, resource: &str) {
         self.views.allow_relist(resource, self.now());
         // What the host lists now may make the plugin act.
-        self.touch();
+        self.record_external_activity();
     }
 
     /// Returns when something happened last. The end of a delay is such a moment, because what was held back is delivered then.
@@ -195,7 +198,7 @@ impl State {
     /// Records that a deviation took effect.
     pub(super) fn record_deviation(&mut self, index: usize) {
         let deviation = self.schedule.deviation(index).clone();
-        self.touch();
+        self.record_external_activity();
         self.record(EventKind::Deviated { index, deviation });
     }
 
@@ -249,7 +252,7 @@ impl State {
         self.instances = Instances::default();
         self.awaits_steps = false;
         self.in_flight = 0;
-        self.touch();
+        self.record_external_activity();
         self.record(EventKind::HostStarted { past });
     }
 

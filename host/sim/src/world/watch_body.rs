@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 
 use super::record::{Delivery, key};
 use super::shared::Shared;
+use super::state::State;
 use crate::plan::Fault;
 
 /// The body of one watch.
@@ -107,32 +108,39 @@ impl WatchBody {
         else {
             return Some(Step::Deliver(None));
         };
-        if !std::mem::replace(is_counted, true) {
-            let due = state.schedule.on_event(&self.resource);
-            for index in due {
-                let fault = state.schedule.fault(index).clone();
-                match fault {
-                    Fault::HoldWatch(ms) => {
-                        state.record_deviation(index);
-                        let until = now.saturating_add(ms);
-                        state.views.hold(&self.resource, until);
-                        return Some(Step::Held(until));
-                    }
-                    Fault::DropWatch(ms) => {
-                        state.record_deviation(index);
-                        state.views.drop_watch(&self.resource, now.saturating_add(ms));
-                        return Some(Step::End);
-                    }
-                    _ if state.apply_to_host(index) => self.shared.wake_driver(),
-                    // A fault of requests.
-                    _ => state.schedule.skip(index),
-                }
-            }
-            if state.crash.is_some() {
-                return Some(Step::Crashed);
-            }
+        if !std::mem::replace(is_counted, true)
+            && let Some(step) = self.apply_faults(&mut state, now)
+        {
+            return Some(step);
         }
         Some(Step::Deliver(Some(event.object.delivery(event.change))))
+    }
+
+    /// Counts an event, and applies all faults that the plan has for it. Returns what happens instead of its delivery, if anything does.
+    fn apply_faults(&self, state: &mut State, now: u64) -> Option<Step> {
+        let (mut held_until, mut has_ended) = (None, false);
+        for index in state.schedule.on_event(&self.resource) {
+            match state.schedule.fault(index).clone() {
+                Fault::HoldWatch(ms) => {
+                    state.record_deviation(index);
+                    let until = now.saturating_add(ms);
+                    state.views.hold(&self.resource, until);
+                    held_until = held_until.max(Some(until));
+                }
+                Fault::DropWatch(ms) => {
+                    state.record_deviation(index);
+                    state.views.drop_watch(&self.resource, now.saturating_add(ms));
+                    has_ended = true;
+                }
+                _ if state.apply_to_host(index) => self.shared.wake_driver(),
+                // A fault of requests.
+                _ => state.schedule.skip(index),
+            }
+        }
+        if state.crash.is_some() {
+            return Some(Step::Crashed);
+        }
+        if has_ended { Some(Step::End) } else { held_until.map(Step::Held) }
     }
 }
 

@@ -32,9 +32,9 @@ pub struct Step {
     pub fault: String,
 }
 
-/// Tells the run up to what the violation points at.
+/// Returns the lines of the story of a run, up to what the violation points at.
 #[must_use]
-pub fn tell(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
+pub fn steps_of(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
     let last = last_event(view.run, violation);
     let mut builder = StoryBuilder::default();
     for event in view.run.events.iter().take(last.saturating_add(1)) {
@@ -142,7 +142,7 @@ mod tests {
             explanation: "there are two".to_owned(),
             is_unevaluated: false,
         };
-        let lines = align(&tell(&view, &violation));
+        let lines = align(&steps_of(&view, &violation));
         assert_eq!(
             lines,
             [
@@ -176,7 +176,7 @@ mod tests {
             is_unevaluated: false,
         };
         let view = RunView::new(&run, &RandomPrefixes::default());
-        let texts: Vec<_> = tell(&view, &violation).into_iter().map(|step| step.text).collect();
+        let texts: Vec<_> = steps_of(&view, &violation).into_iter().map(|step| step.text).collect();
         assert_eq!(texts, ["POST http://cloud/machines → 200", "no machine: there is one"]);
     }
 
@@ -208,7 +208,7 @@ mod tests {
             is_unevaluated: false,
         };
         assert_eq!(
-            align(&tell(&view, &violation)),
+            align(&steps_of(&view, &violation)),
             [
                 "    0.000  user            create apps.example.com web",
                 "    0.000  stand-ins       pods: create pods web-0, create pods web-1; status: patch apps.example.com web; pods: create pods web-2",
@@ -239,7 +239,7 @@ mod tests {
             explanation: String::new(),
             is_unevaluated: false,
         };
-        let texts: Vec<_> = tell(&view, &violation).into_iter().map(|step| step.text).collect();
+        let texts: Vec<_> = steps_of(&view, &violation).into_iter().map(|step| step.text).collect();
         assert_eq!(texts[1], "reconcile a/x (retry, new instance): update configmaps a/x");
     }
 

@@ -46,7 +46,7 @@ pub(super) struct ForEachState {
     last: BTreeMap<Key, (ActorWrite, Value)>,
     in_flight: Option<InFlightWrite>,
     writes: u32,
-    is_hurried: bool,
+    hurried: u32,
     /// The revision that was evaluated last, and what the actor waits for since then.
     evaluated: Option<(u64, Option<u64>)>,
     failure: Option<String>,
@@ -61,7 +61,7 @@ impl ForEachState {
             last: BTreeMap::new(),
             in_flight: None,
             writes: 0,
-            is_hurried: false,
+            hurried: 0,
             evaluated: None,
             failure: None,
             cache: ValueCache::default(),
@@ -80,7 +80,7 @@ impl ForEachState {
         let revision = view.revision();
         if let Some((known, until)) = self.evaluated
             && known == revision
-            && !self.is_hurried
+            && self.hurried == 0
             && until.is_none_or(|until| moment.now_ms < until)
         {
             return ActorPoll::Wait { until, for_rest: false };
@@ -105,7 +105,7 @@ impl ForEachState {
             }
         }
         match next {
-            Some((due, written)) if due <= moment.now_ms || self.is_hurried => self.send(written),
+            Some((due, written)) if due <= moment.now_ms || self.hurried > 0 => self.send(written),
             next => {
                 let clock = for_each.uses_now().then_some(moment.now_ms + CLOCK_INTERVAL_MS);
                 let until = next.map(|(due, _)| due).into_iter().chain(clock).min();
@@ -116,7 +116,7 @@ impl ForEachState {
     }
 
     fn send(&mut self, mut written: InFlightWrite) -> ActorPoll {
-        self.is_hurried = false;
+        self.hurried = self.hurried.saturating_sub(1);
         self.evaluated = None;
         if self.writes == MAX_WRITES {
             let failure = format!("it wrote {MAX_WRITES} times; its effect is undone again and again");
@@ -149,7 +149,7 @@ impl ForEachState {
     }
 
     pub(super) fn take_next_step(&mut self) {
-        self.is_hurried = true;
+        self.hurried = self.hurried.saturating_add(1);
     }
 }
 

@@ -3,6 +3,7 @@
 mod definition;
 mod for_each;
 mod steps;
+mod tasks;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ pub(super) use definition::actor_of;
 pub use definition::{ActorDefinition, Behaviour, Effect, ForEach, Step, StepAction};
 use for_each::ForEachState;
 use steps::StepsState;
+pub use tasks::shorter_tasks;
 
 use crate::actor::{Actor, ActorPoll, ObjectView, PollMoment, WriteOutcome};
 
@@ -63,6 +65,14 @@ impl Actor for ActorState {
             (State::Steps(state), Behaviour::Steps(steps)) => state.written(steps, outcome, now_ms),
             (State::ForEach(state), _) => state.written(outcome, now_ms),
             (State::Steps(_), Behaviour::ForEach(_)) => {}
+        }
+    }
+
+    fn leave_out(&mut self, now_ms: u64) {
+        match &mut self.state {
+            State::Steps(state) => state.leave_out(now_ms),
+            // It has no list of steps.
+            State::ForEach(_) => {}
         }
     }
 

@@ -18,8 +18,8 @@ pub(super) struct StepsState {
     next: usize,
     /// When the next step became the next one.
     since: u64,
-    /// Whether the next write does not wait for its default moment, because the plan says so.
-    is_hurried: bool,
+    /// How many of the next writes do not wait for their default moment, because the plan says so.
+    hurried: u32,
     /// Whether the step before was a sleep.
     has_slept: bool,
     /// How often the write of the next step was refused.
@@ -81,7 +81,7 @@ impl StepsState {
         if let Some(at) = self.retry_at.filter(|at| moment.now_ms < *at) {
             return ActorPoll::Wait { until: Some(at), for_rest: false };
         }
-        let is_due = moment.at_rest || self.is_hurried || self.has_slept || self.retry_at.is_some();
+        let is_due = moment.at_rest || self.hurried > 0 || self.has_slept || self.retry_at.is_some();
         if !is_due {
             return ActorPoll::Wait { until: None, for_rest: true };
         }
@@ -106,7 +106,7 @@ impl StepsState {
         let is_tried = matches!(step.action, StepAction::Try(_) | StepAction::Generated(_));
         let status = outcome.status;
         if (200..300).contains(&status) || is_delete && status == 404 {
-            self.is_hurried = false;
+            self.hurried = self.hurried.saturating_sub(1);
             self.advance(false, now_ms);
             return;
         }
@@ -121,7 +121,7 @@ impl StepsState {
         if is_retried && self.attempts < max_attempts {
             self.retry_at = Some(now_ms + retry_interval(self.attempts));
         } else if is_tried {
-            self.is_hurried = false;
+            self.hurried = self.hurried.saturating_sub(1);
             self.advance(false, now_ms);
         } else {
             self.failure = Some(format!(
@@ -134,8 +134,14 @@ impl StepsState {
         }
     }
 
+    /// Goes on to the step after the next one. If the plan hurries the next one, it hurries the one after it instead.
+    pub(super) fn leave_out(&mut self, now_ms: u64) {
+        self.is_writing = false;
+        self.advance(false, now_ms);
+    }
+
     pub(super) fn take_next_step(&mut self) {
-        self.is_hurried = true;
+        self.hurried = self.hurried.saturating_add(1);
     }
 
     pub(super) fn unfinished(&self, steps: &[Step]) -> Option<String> {

@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::scenario::merge::merged;
+
 /// The JSON pointers of the label and the annotation.
 pub const FOREIGN_METADATA: [&str; 2] = [
     "/metadata/labels/simulation.pilothouse.dev~1team",
@@ -13,15 +15,23 @@ pub const FOREIGN_FINALIZER: &str = "simulation.pilothouse.dev/backup";
 
 /// Gives an object a label, an annotation and a finalizer.
 pub(super) fn mark(object: &mut Value) {
-    let metadata = &mut object["metadata"];
-    metadata["labels"]["simulation.pilothouse.dev/team"] = "blue".into();
-    metadata["annotations"]["simulation.pilothouse.dev/contact"] = "blue@example.com".into();
-    metadata["finalizers"] = json!([FOREIGN_FINALIZER]);
+    *object = merged(object, &metadata_patch());
+    object["metadata"]["finalizers"] = json!([FOREIGN_FINALIZER]);
 }
 
-/// Whether an object has the label and the annotation.
+/// Returns the merge patch that sets the label and the annotation.
+pub(super) fn metadata_patch() -> Value {
+    json!({"metadata": {
+        "labels": {"simulation.pilothouse.dev/team": "blue"},
+        "annotations": {"simulation.pilothouse.dev/contact": "blue@example.com"},
+    }})
+}
+
+/// Whether an object of a user was marked. Objects of the plugin have no finalizer of another client.
 pub(super) fn is_marked(object: &Value) -> bool {
-    FOREIGN_METADATA.iter().all(|pointer| object.pointer(pointer).is_some())
+    let mut finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+    finalizers.any(|name| *name == *FOREIGN_FINALIZER)
+        && FOREIGN_METADATA.iter().all(|pointer| object.pointer(pointer).is_some())
 }
 
 /// Returns the patch with which the controller that has set the finalizer removes it; `None` as long as the object is not being deleted.

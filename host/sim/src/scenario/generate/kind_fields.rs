@@ -1,4 +1,5 @@
-//! Fields that are named as a kind: `deployment`, `deploymentName`, `deploymentRef.name`, `deployments[*]`. They probably name objects of that kind.
+//! Fields that are named as a kind: `deployment`, `deploymentName`, `deploymentRef.name`, `deployments[*]`, `existingSecret`, `tlsSecretName`. They
+//! probably name objects of that kind.
 
 use serde_json::Value;
 
@@ -13,8 +14,7 @@ const MAX_MEMBERS: usize = 20_000;
 
 /// Whether a member is named as one of the kinds, whose names are in lower case.
 pub(super) fn is_kind(member: &str, kinds: &[String]) -> bool {
-    let lower = member.to_lowercase();
-    kinds.iter().any(|kind| Form::of(&lower, kind).is_some())
+    kinds.iter().any(|kind| Form::of(member, kind).is_some())
 }
 
 /// Returns the JSONPaths of the fields in which objects of a schema name one of another kind, in the order of the fields. A field that names a
@@ -37,7 +37,7 @@ pub(super) fn fields(schema: &Value, kind: &str) -> Vec<String> {
 /// How a member is named.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// `secret`, `secretName` or `secretRef`.
+    /// `secret`, `secretName`, `secretRef` or `secretKeyRef`.
     One,
     /// `secrets`, `secretNames` or `secretRefs`.
     Several,
@@ -47,13 +47,20 @@ enum Form {
 const ITEMS: &str = "[*]";
 
 impl Form {
-    /// Both names are in lower case.
+    /// `kind` is in lower case. Other words may come first if the kind begins with a capital letter.
     fn of(member: &str, kind: &str) -> Option<Self> {
-        match member.strip_prefix(kind)? {
-            "" | "name" | "ref" => Some(Self::One),
+        let lower = member.to_lowercase();
+        let form = |rest: &str| match rest {
+            "" | "name" | "ref" | "keyref" => Some(Self::One),
             "s" | "es" | "names" | "refs" => Some(Self::Several),
             _ => None,
+        };
+        if let Some(found) = lower.strip_prefix(kind).and_then(form) {
+            return Some(found);
         }
+        let (at, _) = lower.rmatch_indices(kind).next().filter(|_| member.is_ascii())?;
+        let is_word = member.as_bytes()[at].is_ascii_uppercase();
+        form(&lower[at + kind.len()..]).filter(|_| is_word)
     }
 }
 
@@ -78,7 +85,7 @@ impl<'a> Search<'a> {
         self.left -= 1;
         self.path.push(member);
         let items = &schema["items"];
-        let name = match Form::of(&member.to_lowercase(), self.kind) {
+        let name = match Form::of(member, self.kind) {
             Some(Form::One) => named_text(schema),
             Some(Form::Several) => named_text(items).map(|name| format!("{ITEMS}{name}")),
             None => None,
@@ -175,11 +182,20 @@ mod tests {
     }
 
     #[test]
-    fn members_are_compared_in_lower_case() {
+    fn a_member_may_have_other_words_in_front_of_the_kind() {
         let kinds = ["deployment".to_owned(), "configmap".to_owned()];
-        for (member, expected) in
-            [("Deployment", true), ("configMaps", true), ("configMapKey", false), ("map", false)]
-        {
+        for (member, expected) in [
+            ("Deployment", true),
+            ("configMaps", true),
+            ("configMapKey", false),
+            ("configMapKeyRef", true),
+            ("map", false),
+            ("userConfigMap", true),
+            ("baseDeploymentName", true),
+            ("redeployment", false),
+            ("deploymentStrategy", false),
+            ("übergangsDeployment", false),
+        ] {
             assert_eq!(is_kind(member, &kinds), expected, "{member}");
         }
     }

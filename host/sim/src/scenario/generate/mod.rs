@@ -84,7 +84,7 @@ pub enum Role {
     Read,
     /// It does not watch them, but may read them from the server. As before, if a field of another kind names one; otherwise, there are none.
     ReadLive,
-    /// It creates them. The user deletes one.
+    /// It creates them. The user deletes one, and another client labels and annotates one.
     Owned,
 }
 
@@ -152,6 +152,7 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     let marked = || samples.iter().flat_map(|(_, samples)| samples).filter(|sample| sample.is_marked);
     steps.extend(marked().filter_map(Sample::add_owner));
     steps.extend(owned.iter().map(|watched| delete_first(watched)));
+    steps.extend(owned.iter().map(|watched| mark_first(watched)));
     steps.extend(status_steps(&samples, &owned, |stage| stage == Stage::Runs));
     for (_, samples) in &samples {
         steps.extend(samples.iter().take(1).flat_map(Sample::change_steps));
@@ -328,6 +329,15 @@ fn status_steps(
         }
     }
     steps
+}
+
+fn mark_first(watched: &WatchedKind) -> Step {
+    let resource = watched.kind.resource.clone();
+    Step {
+        line: 0,
+        title: format!("label and annotate the first {}", resource.kind),
+        action: StepAction::Generated(Box::new(GeneratedStep::MarkFirst(resource))),
+    }
 }
 
 fn delete_first(watched: &WatchedKind) -> Step {

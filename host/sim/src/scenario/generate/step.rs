@@ -17,6 +17,8 @@ use crate::scenario::reference::DEFAULT_NAMESPACE;
 pub enum GeneratedStep {
     /// Deletes the first object of a resource that has an owner, in the order of namespace and name.
     DeleteFirst(ResourceType),
+    /// Sets a label and an annotation of another client on the first object of a resource that has an owner.
+    MarkFirst(ResourceType),
     /// Adds the Namespace of an object to the object's owners.
     AddOwner(ObjectAddress),
     /// Removes the finalizer of another controller from an object that is being deleted.
@@ -52,6 +54,10 @@ impl GeneratedStep {
                 let address = ObjectAddress::of(resource, &object);
                 (address, Operation::Delete { propagation: None, uid: None })
             }
+            Self::MarkFirst(resource) => {
+                let object = owned(view, resource).into_iter().next()?;
+                (ObjectAddress::of(resource, &object), Operation::MergePatch(foreign::metadata_patch()))
+            }
             Self::RemoveFinalizer(address) => {
                 let object = view.get(&address.resource, &address.namespace, &address.name)?;
                 (address.clone(), Operation::MergePatch(foreign::without_finalizer(&object)?))
@@ -86,7 +92,7 @@ impl GeneratedStep {
             Self::WriteStatus(ObjectAddress { resource, .. }, _) | Self::WriteFirstStatus(resource, _) => {
                 status::follows_from_specification(&resource.kind)
             }
-            Self::DeleteFirst(_) | Self::AddOwner(_) | Self::RemoveFinalizer(_) => false,
+            Self::DeleteFirst(_) | Self::MarkFirst(_) | Self::AddOwner(_) | Self::RemoveFinalizer(_) => false,
         }
     }
 

@@ -142,11 +142,11 @@ fn within_bounds_the_time_after_the_faults() {
     let text = |within: &str| format!("{{name: a, atRest: \"!exists('Pod', 'b')\", within: {within}}}");
     assert_eq!(violated_at(&text("1s"), &two_on_a_node()), None);
     assert_eq!(violated_at(&text("999ms"), &two_on_a_node()), Some(5));
-    let mut restless = two_on_a_node();
-    restless.end = End::NotAtRest;
+    let mut not_at_rest = two_on_a_node();
+    not_at_rest.end = End::NotAtRest;
     let not_gone = "{name: a, atRest: \"exists('Pod', 'c')\", within: 1s}";
-    assert_eq!(violated_at(not_gone, &restless), Some(5), "2 s have passed");
-    let judgement = judged("{name: a, atRest: \"exists('Pod', 'c')\", within: 1m}", &restless);
+    assert_eq!(violated_at(not_gone, &not_at_rest), Some(5), "2 s have passed");
+    let judgement = judged("{name: a, atRest: \"exists('Pod', 'c')\", within: 1m}", &not_at_rest);
     assert_eq!(judgement.verdict, InvariantResult::NotJudged("the run did not end at rest".to_owned()));
 }
 

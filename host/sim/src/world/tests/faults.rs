@@ -95,6 +95,32 @@ fn a_held_watch_delivers_later_and_in_order() {
 }
 
 #[test]
+fn all_faults_at_one_event_are_applied_in_any_order() {
+    let step = || Fault::TakeStep { actor: "user".to_owned() };
+    for delay in [Fault::HoldWatch(20_000), Fault::DropWatch(20_000)] {
+        let one = [at_event(1, delay.clone()), at_event(1, step())];
+        let other = [at_event(1, step()), at_event(1, delay.clone())];
+        for faults in [one, other] {
+            let run = Stage::new(vec![create_map("a"), create_map("b")]).run(faults.to_vec());
+            assert_eq!((run.end.clone(), run.skipped.len()), (End::AtRest, 0), "{faults:?}");
+            let is_b = |event: &&crate::run::Event| matches!(&event.kind, EventKind::Request(request) if request.name == "b");
+            let created = run.events.iter().find(is_b).expect("the second step").time;
+            let delivered = deliveries(&run);
+            let first = delivered.iter().find(|(_, _, key)| key == "default/a").expect("the first object").0;
+            assert!(created < first, "{faults:?}: the second step came before the delivery of the first");
+        }
+    }
+}
+
+#[test]
+fn a_refused_request_has_no_moment_after_it() {
+    let faults = vec![at_create(1, Fault::CrashAfter), at_create(1, Fault::Refuse(500))];
+    let run = Stage::new(vec![create_map("a")]).run(faults);
+    assert_eq!((hosts(&run), run.skipped.len()), (1, 1));
+    assert_eq!(statuses(&run)[0], (Some(500), true));
+}
+
+#[test]
 fn the_world_is_not_at_rest_when_a_delay_ends_that_is_as_long_as_the_rest() {
     let rest_ms = WorldLimits::default().rest_ms;
     let delays = [

@@ -17,7 +17,7 @@ const MARKERS: [&str; 2] = ["\n<calls>\n", "</calls>"];
 
 /// The hash of the run in [`the_canary_run_has_a_known_hash`]. It depends on everything that the host, the server and the world do. If a change of
 /// one of them is meant to change that, copy the value from the failed assertion; otherwise the change has a side effect.
-const CANARY: u64 = 0x31a3_cd13_b6f8_7d3a;
+const CANARY: u64 = 0x3a28_9c9a_9186_a19e;
 
 fn stage() -> Stage {
     Stage::new(vec![create_map("a"), create_map("b"), delete_map("a")])

@@ -65,7 +65,7 @@ fn the_steps_go_on_although_a_timer_writes_for_ever() {
     let run = Stage::new(vec![beat, timed("b", "none"), change_map("b", "x", "1")]).run(vec![]);
     assert_eq!(steps_taken(&run), [1, 2, 3]);
     assert!(run.events.iter().any(|event| event.kind == EventKind::FaultsOver));
-    assert!(run.events.iter().any(|event| event.kind == EventKind::Restless));
+    assert!(run.events.iter().any(|event| event.kind == EventKind::BusyTimeout));
     assert_eq!(run.end, End::NotAtRest, "the objects never stay as they are");
     let minutes = run.events.last().map(|event| event.time / 60_000).expect("events");
     assert!(minutes < 20, "the run ends after {minutes} minutes");

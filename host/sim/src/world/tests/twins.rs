@@ -8,13 +8,14 @@ use crate::finding::{Finding, Report};
 use crate::oracle::Oracles;
 use crate::plan::{Fault, Plan};
 use crate::search::{
-    Budget, Executor, FaultSelection, Observer, SearchOptions, Strategy, driver::reference_plans, search,
+    Budget, Executor, FaultSelection, SearchOptions, SearchProgress, Strategy, driver::reference_plans,
+    search,
 };
 use crate::{Run, Simulator};
 
 struct Quiet;
 
-impl Observer for Quiet {
+impl SearchProgress for Quiet {
     fn elapsed(&self) -> Duration {
         Duration::ZERO
     }
@@ -23,7 +24,7 @@ impl Observer for Quiet {
         false
     }
 
-    fn progress(&mut self, _: Strategy, _: u64) {}
+    fn batch_ended(&mut self, _: Strategy, _: u64) {}
 
     fn found(&mut self, _: &Finding, _: &Run) {}
 }
@@ -43,6 +44,7 @@ fn searched_by(strategies: Vec<Strategy>, data: &[(&str, &str)], further: Vec<Ac
         budget: Budget::Runs(60),
         shrinks: true,
         max_findings: 4,
+        shorter_tasks: Vec::new(),
     };
     let executor = Executor::new(vec![Stage::new(steps).world]);
     search(&options, &Oracles::built_in(), &executor, &mut Quiet).expect("a world").report

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_controller::{ObservedVersion, PluginObserver};
+use pilothouse_controller::{CallRecorderFactory, ObservedVersion};
 use pilothouse_plugin::{
-    CallObserver, Failure, GuestCall, GuestCallObserver, GuestResult, HostAnswer, HostCall, HostRequest,
+    CallRecorder, Failure, GuestCall, GuestCallRecorder, GuestResult, HostAnswer, HostCall, HostRequest,
     Outcome,
 };
 
@@ -14,11 +14,11 @@ use super::shared::Shared;
 use crate::run::{EventKind, ReconcileResult};
 use crate::search::points::is_write_method;
 
-/// Observes the plugins of one host.
-pub(super) struct WorldObserver(pub(super) Shared);
+/// Creates the recorders of the plugins of one host.
+pub(super) struct WorldRecorder(pub(super) Shared);
 
-impl PluginObserver for WorldObserver {
-    fn observe(&self, version: &ObservedVersion<'_>) -> Option<Arc<dyn CallObserver>> {
+impl CallRecorderFactory for WorldRecorder {
+    fn recorder_for(&self, version: &ObservedVersion<'_>) -> Option<Arc<dyn CallRecorder>> {
         let plugin = version.plugin.to_string();
         Some(Arc::new(PluginCalls { shared: self.0.clone(), plugin }))
     }
@@ -29,8 +29,8 @@ struct PluginCalls {
     plugin: String,
 }
 
-impl CallObserver for PluginCalls {
-    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallObserver>> {
+impl CallRecorder for PluginCalls {
+    fn begin(&self, call: GuestCall) -> Option<Box<dyn GuestCallRecorder>> {
         let mut state = self.shared.lock();
         if state.crash.is_some() {
             return None;
@@ -94,14 +94,14 @@ impl RunningCall {
         let now = state.now();
         if state.reconciles.end((&self.plugin, &watch, &key), next, now) == Some(id) {
             if matches!(result, ReconcileResult::Error(_) | ReconcileResult::Fault(_)) {
-                state.touch_by_plugin();
+                state.record_plugin_activity();
             }
             state.record(EventKind::ReconcileEnded { reconcile: id, result });
         }
     }
 }
 
-impl GuestCallObserver for RunningCall {
+impl GuestCallRecorder for RunningCall {
     fn host_call(&mut self, call: HostCall) {
         let mut state = self.shared.lock();
         if state.crash.is_some() {
@@ -117,7 +117,7 @@ impl GuestCallObserver for RunningCall {
             };
             let reconcile = self.reconcile.as_ref().map(|reconcile| reconcile.id);
             if is_write_method(method) {
-                state.touch_by_plugin();
+                state.record_plugin_activity();
             }
             state.record(EventKind::Http { reconcile, method: method.clone(), url: url.clone(), status });
         }
