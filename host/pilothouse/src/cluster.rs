@@ -1,13 +1,19 @@
 //! Creates clients for the API server that the flags, the pod or kubectl's configuration select.
 
+use std::error::Error;
 use std::path::Path;
+use std::time::Duration;
 
+use http::{Request, StatusCode};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use pilothouse_controller::Clients;
 
 use crate::CommandError;
 use crate::shutdown::while_reading;
+
+/// How long the first response of a server may take. A command that needs the server gives up afterwards.
+const FIRST_RESPONSE: Duration = Duration::from_secs(5);
 
 /// Returns a client for a kubeconfig file. Without one, uses the pod's service account, or else kubectl's default configuration.
 pub(crate) async fn client(
@@ -17,8 +23,43 @@ pub(crate) async fn client(
     build_client(load_config(kubeconfig, context).await?)
 }
 
+/// Returns a client like [`client`], of a server that has answered it. A command that asks much of the server begins with this, so that it fails
+/// early.
+///
+/// # Errors
+/// Errors if the kubeconfig cannot be used, if the server cannot be reached, or if it refuses the credentials.
+pub(crate) async fn reachable_client(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+) -> Result<kube::Client, CommandError> {
+    let config = load_config(kubeconfig, context).await?;
+    let server = server_name(&config);
+    let client = build_client(config)?;
+    match tokio::time::timeout(FIRST_RESPONSE, first_status(&client)).await {
+        Ok(Ok(StatusCode::UNAUTHORIZED)) => Err(CommandError::Failure(format!(
+            "the API server {server} refuses the credentials of the kubeconfig (401); renew the token or the certificate of its user"
+        ))),
+        Ok(Ok(_)) => Ok(client),
+        Ok(Err(problem)) => Err(unreachable(&server, &problem)),
+        Err(_) => Err(unreachable(&server, &format!("no response in {} s", FIRST_RESPONSE.as_secs()))),
+    }
+}
+
+/// Returns the status with which the server answers the simplest request.
+async fn first_status(client: &kube::Client) -> Result<StatusCode, String> {
+    let request = Request::get("/version").body(kube::client::Body::empty());
+    let response = client.send(request.map_err(|error| causes(&error))?).await;
+    response.map(|response| response.status()).map_err(|error| causes(&error))
+}
+
+fn unreachable(server: &str, problem: &str) -> CommandError {
+    CommandError::Failure(format!(
+        "the API server {server} cannot be reached: {problem}; check --kubeconfig FILE, the URL of the server in it, and the network"
+    ))
+}
+
 /// Returns a client if one was asked for: by a kubeconfig or context, or by running in a pod. Never uses kubectl's default, which may
-/// be any cluster.
+/// be any cluster. The client's server has answered, as of [`reachable_client`].
 pub(crate) async fn optional_client(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -27,7 +68,7 @@ pub(crate) async fn optional_client(
     if kubeconfig.is_none() && context.is_none() && !is_in_pod {
         return Ok(None);
     }
-    client(kubeconfig, context).await.map(Some)
+    reachable_client(kubeconfig, context).await.map(Some)
 }
 
 /// Returns the host's clients and the API server's `host:port`.
@@ -36,10 +77,14 @@ pub(crate) async fn connect(
     context: Option<&str>,
 ) -> Result<(Clients, String), CommandError> {
     let config = load_config(kubeconfig, context).await?;
-    let authority = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
-    // Drops credentials before the `@`: the address becomes a metric label.
-    let server = authority.rsplit('@').next().unwrap_or_default().to_owned();
+    let server = server_name(&config);
     Ok((Clients { requests: build_client(config.clone())?, watches: build_client(config)? }, server))
+}
+
+/// Returns the `host:port` of the server, without credentials before an `@`: it becomes a metric label and a part of errors.
+fn server_name(config: &Config) -> String {
+    let authority = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or_default().to_owned()
 }
 
 async fn load_config(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Config, CommandError> {
@@ -79,7 +124,12 @@ fn build_client(config: Config) -> Result<kube::Client, CommandError> {
 }
 
 /// Returns a usage error with the chain of causes on one line.
-fn usage_error(subject: &str, error: &dyn std::error::Error, remedy: &str) -> CommandError {
+fn usage_error(subject: &str, error: &dyn Error, remedy: &str) -> CommandError {
+    CommandError::Usage(format!("{subject}: {}; {remedy}", causes(error)))
+}
+
+/// Returns an error and its causes in one line. A cause that the text already has is left out.
+pub(crate) fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -89,7 +139,7 @@ fn usage_error(subject: &str, error: &dyn std::error::Error, remedy: &str) -> Co
         }
         source = cause.source();
     }
-    CommandError::Usage(format!("{subject}: {}; {remedy}", text.replace('\n', " ")))
+    text.replace('\n', " ")
 }
 
 #[cfg(test)]

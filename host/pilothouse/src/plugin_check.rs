@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::Path;
 
 use futures::{Stream, StreamExt, stream};
-use pilothouse_controller::{CheckReport, CheckServers, GrantMode, check};
+use pilothouse_controller::{CheckError, CheckReport, CheckServers, GrantMode, check};
 use pilothouse_plugin::{Compiler, Engine, EngineOptions};
 use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
@@ -142,7 +142,7 @@ async fn attempt_of<'a>(
         return Err(CommandError::Usage(problem));
     }
     let cluster = match kubeconfig {
-        Some(path) => Some(cluster::client(Some(path), None).await?),
+        Some(path) => Some(cluster::reachable_client(Some(path), None).await?),
         None => None,
     };
     let crds = Vec::new();
@@ -161,20 +161,20 @@ struct CheckAttempt<'a> {
 }
 
 impl CheckAttempt<'_> {
-    /// Runs with the engine, or else with the quickest compiler. That is enough to inspect a plugin; a rejection is repeated with the
-    /// compiler of `run`.
+    /// Runs with the engine, or else with the quickest compiler. That is enough to inspect a plugin; code that it rejects is compiled again with
+    /// the compiler of `run`.
     async fn run_with_any_compiler(&self, engine: Option<&Engine>) -> Result<CheckReport, CommandError> {
         let report = match engine {
             Some(engine) => self.run(engine).await,
             None => match self.run_with_compiler(Compiler::QUICKEST).await {
-                Ok(report) => Ok(report),
-                Err(_) => self.run_with_compiler(Compiler::Cranelift).await,
+                Err(CheckError::Code(_)) => self.run_with_compiler(Compiler::Cranelift).await,
+                result => result,
             },
         };
         report.map_err(|problem| CommandError::Failure(format!("{}: {problem}", self.file.display())))
     }
 
-    async fn run(&self, engine: &Engine) -> Result<CheckReport, String> {
+    async fn run(&self, engine: &Engine) -> Result<CheckReport, CheckError> {
         let servers = CheckServers {
             embedded: embedded_server(),
             cluster: self.cluster.clone(),
@@ -187,9 +187,9 @@ impl CheckAttempt<'_> {
         Box::pin(check(engine, self.file, servers)).await
     }
 
-    async fn run_with_compiler(&self, compiler: Compiler) -> Result<CheckReport, String> {
+    async fn run_with_compiler(&self, compiler: Compiler) -> Result<CheckReport, CheckError> {
         let engine = Engine::new(EngineOptions { compiler, ..EngineOptions::default() })
-            .map_err(|error| format!("cannot start the wasm engine: {error}"))?;
+            .map_err(|error| CheckError::Refused(format!("cannot start the wasm engine: {error}")))?;
         self.run(&engine).await
     }
 }

@@ -56,8 +56,31 @@ impl Finding {
     }
 }
 
-/// Judges the response to `GET /version`.
-pub(crate) fn server_version(version: &Value) -> Finding {
+/// What to do when the server refuses the credentials.
+const RENEW: &str = "renew the token or the certificate of the kubeconfig's user";
+
+/// Judges the response to `GET /version`. `message` is that of a `Status`.
+pub(crate) fn server(status: u16, body: &str, message: &str) -> Finding {
+    const CHECK: &str = "server";
+    let answered = || format!("GET /version ended with {status} {message}").trim_end().to_owned();
+    match status {
+        200 => server_version(&serde_json::from_str(body).unwrap_or_default()),
+        401 => Finding::failed(CHECK, "the server refuses the credentials (401)", RENEW),
+        403 => Finding::warning(
+            CHECK,
+            format!("the version is unknown: {}", answered()),
+            "bind the account to the role system:discovery, which discovery needs, too",
+        ),
+        _ => Finding::failed(
+            CHECK,
+            answered(),
+            "check that the URL in the kubeconfig is that of a Kubernetes API server",
+        ),
+    }
+}
+
+/// Judges the version in the response.
+fn server_version(version: &Value) -> Finding {
     const CHECK: &str = "server";
     let name = version["gitVersion"].as_str().unwrap_or_default();
     let number = |member: &str| {
@@ -111,7 +134,8 @@ pub(crate) fn streaming_lists(status: u16, message: &str) -> Finding {
     const CHECK: &str = "watch-list";
     match status {
         200 => Finding::passed(CHECK, "the server streams lists (WatchList)"),
-        401 | 403 => Finding::warning(
+        401 => Finding::failed(CHECK, "the server refuses the credentials (401)", RENEW),
+        403 => Finding::warning(
             CHECK,
             "unknown: the account may not watch ConfigMaps in its namespace",
             "nothing to do; without streaming, the host lists in pages",
@@ -185,38 +209,47 @@ pub(crate) fn plugin_kind(served: Result<u16, String>) -> Finding {
     }
 }
 
-/// Judges whether the host may read objects of the kind `Plugin` and write their status.
-#[cfg(feature = "registry")]
-pub(crate) fn plugin_permissions(problems: &[String], permissions: usize) -> Finding {
+/// Judges whether the host has the permissions that it needs itself, for this purpose.
+pub(crate) fn host_permissions(
+    purpose: &str,
+    problems: &[String],
+    permissions: usize,
+    remedy: &'static str,
+) -> Finding {
     const CHECK: &str = "rights";
     match problems {
-        [] => Finding::passed(CHECK, format!("the host: all {permissions} permissions for Plugin objects")),
+        [] => Finding::passed(CHECK, format!("the host: all {permissions} permissions for {purpose}")),
         [first, others @ ..] => {
             let more = match others.len() {
                 0 => String::new(),
                 count => format!(" (and {count} more)"),
             };
-            Finding::failed(
-                CHECK,
-                format!("the host: {first}{more}"),
-                "apply what `pilothouse rbac --config FILE` prints, or set pluginResource.enabled in the chart's values",
-            )
+            Finding::failed(CHECK, format!("the host: {first}{more}"), remedy)
         }
     }
 }
 
 /// Judges whether the system runs code from files in the cache directory.
-pub(crate) fn cache(path: &str, problem: Option<&str>, is_noexec: bool) -> Finding {
+pub(crate) fn cache(path: &str, problem: Option<&str>) -> Finding {
     const CHECK: &str = "cache";
     let remedy = "give a directory of the host's own user with --cache-dir; without it, each start compiles all plugins";
     match problem {
         Some(problem) => Finding::failed(CHECK, format!("{path}: {problem}"), remedy),
-        None if is_noexec => Finding::failed(
-            CHECK,
-            format!("{path} is on a file system that is mounted with noexec"),
-            "mount it without noexec, or give another directory with --cache-dir; compiled plugins are run from there",
-        ),
         None => Finding::passed(CHECK, format!("{path} is writable and executable")),
+    }
+}
+
+/// Judges whether the cache of plugins from registries can be used. A problem names the directory.
+#[cfg(feature = "registry")]
+pub(crate) fn plugin_cache(path: &str, problem: Option<&str>) -> Finding {
+    const CHECK: &str = "plugin-cache";
+    match problem {
+        None => Finding::passed(CHECK, format!("{path} is writable")),
+        Some(problem) => Finding::failed(
+            CHECK,
+            problem,
+            "set registries.cacheDir to a directory of the host's own user; until then no plugin of a registry runs",
+        ),
     }
 }
 
@@ -276,6 +309,23 @@ mod tests {
     }
 
     #[test]
+    fn refused_credentials_fail_and_are_no_unknown_version() {
+        assert_eq!(server(401, "{}", "Unauthorized").outcome, Outcome::Failed);
+        assert!(server(401, "", "").text.contains("refuses the credentials"));
+        assert_eq!(streaming_lists(401, "Unauthorized").outcome, Outcome::Failed);
+        assert_eq!(streaming_lists(403, "forbidden").outcome, Outcome::Warning);
+        let forbidden = server(403, "", "no access");
+        assert!(
+            forbidden.outcome == Outcome::Warning && forbidden.text.ends_with("403 no access"),
+            "{forbidden:?}"
+        );
+        assert_eq!(server(502, "<html>", "").outcome, Outcome::Failed);
+        let version = r#"{"major": "1", "minor": "33", "gitVersion": "v1.33.0"}"#;
+        assert_eq!(server(200, version, "").outcome, Outcome::Passed);
+        assert_eq!(server(200, "<html>", "").outcome, Outcome::Warning);
+    }
+
+    #[test]
     fn a_clock_that_is_far_off_fails() {
         let now: Timestamp = "2026-01-02T03:04:05Z".parse().expect("a time");
         for (date, outcome) in [
@@ -296,6 +346,9 @@ mod tests {
     fn each_finding_is_one_line_with_a_remedy_unless_it_passed() {
         let findings = [
             server_version(&json!({"major": "1", "minor": "2", "gitVersion": "v1.2\nx"})),
+            server(401, "", ""),
+            server(403, "", "no\naccess"),
+            server(503, "", ""),
             clock(None, Timestamp::UNIX_EPOCH),
             streaming_lists(200, ""),
             streaming_lists(403, ""),
@@ -304,9 +357,12 @@ mod tests {
             rights("a", ("p/a.wasm", "p/a.wasm"), &["one".to_owned(), "two".to_owned()], (1, 3)),
             crds("a", "p/a.wasm", &["Greeting".to_owned()], true).expect("a finding"),
             crds("a", "p/a.wasm", &["Greeting".to_owned()], false).expect("a finding"),
-            cache("/c", None, false),
-            cache("/c", None, true),
-            cache("/c", Some("no permission"), false),
+            cache("/c", None),
+            cache("/c", Some("no permission")),
+            #[cfg(feature = "registry")]
+            plugin_cache("/c/oci", None),
+            #[cfg(feature = "registry")]
+            plugin_cache("/c/oci", Some("the cache /c/oci cannot be used")),
             #[cfg(feature = "registry")]
             plugin_kind(Ok(200)),
             #[cfg(feature = "registry")]
@@ -315,10 +371,8 @@ mod tests {
             plugin_kind(Ok(403)),
             #[cfg(feature = "registry")]
             plugin_kind(Err("no answer".to_owned())),
-            #[cfg(feature = "registry")]
-            plugin_permissions(&[], 3),
-            #[cfg(feature = "registry")]
-            plugin_permissions(&["one".to_owned(), "two".to_owned()], 3),
+            host_permissions("Plugin objects", &[], 3, "grant it"),
+            host_permissions("Plugin objects", &["one".to_owned(), "two".to_owned()], 3, "grant it"),
             #[cfg(feature = "registry")]
             registry("a", Ok("r/a:1 is sha256:1".to_owned())),
             #[cfg(feature = "registry")]

@@ -59,6 +59,9 @@ const VOCABULARY: [&str; 46] = [
 const NAME_MEMBERS: [&str; 9] =
     ["namespace", "namespaces", "names", "key", "serviceAccount", "host", "http", "hosts", "plugin"];
 
+/// Members of the host's documents whose texts are its own: features of the program, and its threads.
+const OWN_MEMBERS: [&str; 2] = ["features", "threads"];
+
 /// Members with selectors, whose values may be names.
 const SELECTOR_MEMBERS: [&str; 2] = ["labelSelector", "fieldSelector"];
 
@@ -95,9 +98,11 @@ impl Anonymiser {
         match value {
             Value::Object(members) => {
                 // An entry of a list of plugins, and the report of `check`.
-                let is_plugin = members.contains_key("digest");
+                let is_plugin = members.contains_key("digest") || members.contains_key("image");
                 for (member, value) in members {
-                    if NAME_MEMBERS.contains(&member.as_str()) || (is_plugin && member == "name") {
+                    if member == "image" {
+                        value.as_str().into_iter().for_each(|image| self.learn_image(image));
+                    } else if NAME_MEMBERS.contains(&member.as_str()) || (is_plugin && member == "name") {
                         self.learn_texts(value);
                     } else if SELECTOR_MEMBERS.contains(&member.as_str()) {
                         let parts = value.as_str().into_iter().flat_map(|text| text.split(','));
@@ -116,14 +121,27 @@ impl Anonymiser {
                 }
                 values => values.iter().for_each(|value| self.learn_from(value)),
             },
-            // The path of a request has the namespace.
+            // The path of a request has the namespace, and an error may name an image.
             Value::String(text) => {
+                for image in text.split("oci://").skip(1) {
+                    let end = image.find(|char: char| char.is_whitespace() || "\"'`,;()".contains(char));
+                    self.learn_image(&image[..end.unwrap_or(image.len())]);
+                }
                 let namespace =
                     text.split("/namespaces/").nth(1).and_then(|rest| rest.split(['/', '?']).next());
                 namespace.into_iter().for_each(|namespace| self.learn(namespace));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
+    }
+
+    /// Adds the registry and the names in the repository of an image. A tag is no name.
+    fn learn_image(&mut self, image: &str) {
+        let image = image.strip_prefix("oci://").unwrap_or(image);
+        let image = image.split_once('@').map_or(image, |(name, _)| name);
+        let (path, last) = image.rsplit_once('/').unwrap_or(("", image));
+        self.learn(path);
+        self.learn(last.split(':').next().unwrap_or_default());
     }
 
     fn learn_texts(&mut self, value: &Value) {
@@ -134,13 +152,30 @@ impl Anonymiser {
         }
     }
 
-    /// Replaces the names in all texts of a document. Names of members stay.
+    /// Replaces the names in all texts of a document. Names of members stay, so that a document must not use names as such.
     pub(super) fn json(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(&text)),
             Value::Array(values) => values.into_iter().map(|value| self.json(value)).collect(),
             Value::Object(members) => {
-                members.into_iter().map(|(name, value)| (name, self.json(value))).collect()
+                let anonymised = members.into_iter().map(|(name, value)| {
+                    let is_own = OWN_MEMBERS.contains(&name.as_str());
+                    let value = if is_own { self.known_names(value) } else { self.json(value) };
+                    (name, value)
+                });
+                anonymised.collect()
+            }
+            other => other,
+        }
+    }
+
+    /// Replaces the texts that are known names, and no word that only looks like one.
+    fn known_names(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) if self.names.contains(&text) => Value::String(self.pseudonym(&text)),
+            Value::Array(values) => values.into_iter().map(|value| self.known_names(value)).collect(),
+            Value::Object(members) => {
+                members.into_iter().map(|(name, value)| (name, self.known_names(value))).collect()
             }
             other => other,
         }
@@ -311,10 +346,37 @@ mod tests {
             "plugins": [{"name": "greeter", "digest": "00", "lastError": {"key": "crm/acme"}}],
             "rights": [{"namespace": "billing", "resource": "pods", "names": ["one"]}],
             "informers": [{"path": "/api/v1/namespaces/stock/pods"}],
+            "registries": {"plainHttp": ["localhost:5000"]},
+            "error": "cannot pull oci://r.example:5000/ostrich/pelican:stable: no answer",
         }));
-        for name in ["greeter", "crm", "acme", "billing", "one", "stock"] {
+        anonymiser
+            .learn_from(&json!({"plugins": [{"name": "walrus", "image": "ghcr.io/heron/walrus@sha256:00"}]}));
+        for name in [
+            "greeter",
+            "crm",
+            "acme",
+            "billing",
+            "one",
+            "stock",
+            "r.example",
+            "ostrich",
+            "pelican",
+            "walrus",
+            "ghcr.io",
+            "heron",
+        ] {
             assert!(anonymiser.names.contains(name), "{name}");
         }
-        assert!(!anonymiser.names.contains("pods"));
+        for other in ["pods", "stable", "sha256"] {
+            assert!(!anonymiser.names.contains(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn features_and_threads_keep_their_names() {
+        let host =
+            json!({"features": ["embedded-server"], "threads": [{"name": "tokio-rt-worker", "cpu": 1}]});
+        assert_eq!(anonymiser().json(host.clone()), host);
+        assert_ne!(anonymiser().json(json!({"features": ["shop"]}))["features"][0], "shop");
     }
 }

@@ -18,8 +18,11 @@ fn rule(pattern: &str, replacement: &'static str) -> Rule {
 }
 
 /// Names of values that are credentials.
-const SENSITIVE: &str = "(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?key|\
+const SENSITIVE: &str = "(?:password|passwd|passphrase|passcode|pwd|secret|account[_-]?key|shared[_-]?access[_-]?key|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?key|\
                          signing[_-]?key|encryption[_-]?key|credential|session[_-]?id|signature|cookie|connection[_-]?string|dsn)";
+
+/// Names that are those of credentials as whole words only: within a word they mean nothing.
+const SENSITIVE_WORDS: &str = "(?:sas|sig)";
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let quoted = r#"\\?"(?:[^"\\]|\\.)*\\?""#;
@@ -33,6 +36,18 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         ),
         // Credentials in URLs. They may contain a slash or an at sign.
         rule(r#"([A-Za-z][A-Za-z0-9+.-]*://)[^\s"'<>@]*(?:@[^\s"'<>@]*)*@"#, "$1[redacted]@"),
+        // Credentials of a command line: `--token VALUE`, `-u NAME:VALUE`.
+        rule(
+            &format!(r#"(?i)((?-u:\B)--?[a-z-]*{SENSITIVE}[ =]\s*)({quoted}|'[^']*'|[^\s"'\-]\S*)"#),
+            "$1[redacted]",
+        ),
+        rule(r"((?-u:\B)(?:-u|--user)[ =]?[^\s:]+:)\S+", "$1[redacted]"),
+        rule(&format!(r"(?i)((?-u:\b){SENSITIVE_WORDS}=)[^\s&,;]+"), "$1[redacted]"),
+        // `the password is: value`. Without `is:`, which a rule below would take for the value.
+        rule(
+            &format!(r#"(?i)({SENSITIVE})\s+(?:is|was)\s*[:=]\s*({quoted}|'[^']*'|[^\s"'\[]\S*)"#),
+            "$1 [redacted]",
+        ),
         // `name: value` to the end of the line or the next member, and `name=value`.
         rule(
             &format!(
@@ -52,12 +67,12 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         ),
         rule(
             &format!(
-                r#"(?i)((?-u:\b)(?:password|passwd|passphrase|token)\s+(?:(?:is|was|of)\s+)?)({quoted}|'[^']*')"#
+                r#"(?i)((?-u:\b)(?:password|passwd|passphrase|passcode|pwd|token|credentials?|secret|api[_-]?key)\s+(?:(?:is|was|of)\s+)?)({quoted}|'[^']*')"#
             ),
             "$1[redacted]",
         ),
         rule(
-            r#"(?i)((?-u:\b)(?:password|passwd|passphrase)\s+(?:(?:is|was)\s+)?)[^\s"'\[]\S*"#,
+            r#"(?i)((?-u:\b)(?:password|passwd|passphrase|passcode|pwd|api[_-]?key)\s+(?:(?:is|was)\s+)?)[^\s"'\[]\S*"#,
             "$1[redacted]",
         ),
         rule(r"(?i)((?-u:\b)(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}", "$1[redacted]"),
@@ -216,6 +231,18 @@ mod tests {
             ("password: correct horse, retry", "password: [redacted], retry"),
             (r#"{"apiKey": "a\"b"}"#, "{[redacted]}"),
             ("the password is hunter2", "the password is [redacted]"),
+            ("the password is: 'hunter2' now", "the password [redacted] now"),
+            ("the token was: hunter2", "the token [redacted]"),
+            ("run --token hunter2 --limit 5", "run --token [redacted] --limit 5"),
+            ("run --api-key=hunter2", "run --api-key=[redacted]"),
+            ("run --db-password \"a b\" -v", "run --db-password [redacted] -v"),
+            ("curl -u admin:hunter2 https://a", "curl -u admin:[redacted] https://a"),
+            ("AccountName=a;AccountKey=hunter2;Endpoint=b", "AccountName=a;AccountKey=[redacted];Endpoint=b"),
+            ("sas=hunter2", "sas=[redacted]"),
+            ("pwd hunter2", "pwd [redacted]"),
+            ("apikey hunter2", "apikey [redacted]"),
+            ("credentials 'hunter2' refused", "credentials [redacted] refused"),
+            ("secret \"hunter2\"", "secret [redacted]"),
             ("spec.a: Invalid value: \"x y\": no", "spec.a: Invalid value: [redacted]: no"),
             ("spec.a: Invalid value: map[string]any{\"a\":\"b\"}: no", "spec.a: Invalid value: [redacted]"),
             ("invalid type: string \"x\", expected u16", "invalid type: string [redacted], expected u16"),
@@ -251,6 +278,8 @@ mod tests {
             "GET /api/v1/pods?watch=true&resourceVersion=812: 410 Gone",
             "uid 0f2a4d6c-1b2c-4d5e-8f90-a1b2c3d4e5f6",
             "PILOTHOUSE_CACHE_COMPRESSION=zstd",
+            "the secrets of namespace shop cannot be listed: secrets \"db\" is forbidden",
+            "--token-file is missing; -u is no flag",
         ] {
             assert_eq!(redact(text), text);
         }

@@ -7,7 +7,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use pilothouse_toolchain::Language;
 
-use super::embedded_server::{Authorization, ControllerFlags, DataAndFaults, KubernetesVersion, Webhooks};
+use super::embedded_server::{
+    AdmissionFlags, Authorization, ControllerFlags, DataAndFaults, KubernetesVersion, Webhooks,
+};
 #[cfg(feature = "simulation")]
 use super::simulation::Sim;
 use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
@@ -103,6 +105,8 @@ pub(crate) struct Dev {
     pub(crate) shadows: super::shadow::ShadowFlags,
     #[command(flatten)]
     pub(crate) webhooks: Webhooks,
+    #[command(flatten)]
+    pub(crate) admission: AdmissionFlags,
     #[command(flatten)]
     pub(crate) test: TestHooks,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
-use pilothouse_apiserver::Controllers;
+use pilothouse_apiserver::{AdmissionPlugin, Controllers};
 
 use super::{AllowedHosts, listen_address};
 
@@ -49,6 +49,8 @@ pub(crate) struct Apiserver {
     pub(crate) controllers: ControllerFlags,
     #[command(flatten)]
     pub(crate) webhooks: Webhooks,
+    #[command(flatten)]
+    pub(crate) admission: AdmissionFlags,
     #[command(flatten)]
     pub(crate) data: DataAndFaults,
     #[command(flatten)]
@@ -129,6 +131,17 @@ pub(crate) struct ControllerFlags {
     /// File with stages: how Pods and other objects change, and when, instead of becoming ready at once.
     #[arg(long, env = "PILOTHOUSE_STAGES", value_name = "FILE")]
     pub(crate) stages: Option<PathBuf>,
+}
+
+/// The built-in admission plugins of the embedded API server.
+#[derive(Debug, Default, Args)]
+pub(crate) struct AdmissionFlags {
+    /// Admission plugins to enable in the embedded API server, separated by commas. All are enabled by default, except `ServiceAccount`.
+    #[arg(long, env = "PILOTHOUSE_ENABLE_ADMISSION_PLUGINS", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) enable_admission_plugins: Vec<AdmissionPlugin>,
+    /// Admission plugins to disable in the embedded API server, separated by commas.
+    #[arg(long, env = "PILOTHOUSE_DISABLE_ADMISSION_PLUGINS", value_name = "LIST", value_delimiter = ',')]
+    pub(crate) disable_admission_plugins: Vec<AdmissionPlugin>,
 }
 
 /// Whether the embedded API server calls webhooks.

@@ -36,7 +36,8 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rbac {
-    /// Plugins that one host runs together, beside those that --config takes from registries. A sidecar FILE.yaml next to each file is applied.
+    /// Plugins that one host runs together, beside those that --config takes from registries. A sidecar FILE.yaml next to each file is applied. A
+    /// file with the ending .yaml has manifests of objects of the kind Plugin.
     #[arg(value_name = "FILE.wasm", required_unless_present = "config")]
     pub(crate) files: Vec<PathBuf>,
     /// Name of the roles and bindings.
@@ -90,11 +91,15 @@ pub(crate) struct Preflight {
     /// Directory in which to cache compiled plugins. By default, `pilothouse` in $XDG_CACHE_HOME or ~/.cache.
     #[arg(long, env = "PILOTHOUSE_CACHE_DIR", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
+    /// Review the permissions that `run --auth kubernetes` requires, too.
+    #[arg(long, env = "PILOTHOUSE_AUTH", value_enum, value_name = "MODE")]
+    pub(crate) auth: Option<AuthMode>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Size {
-    /// Plugins that one host runs together, beside those that --config takes from registries. A sidecar FILE.yaml next to each file is applied.
+    /// Plugins that one host runs together, beside those that --config takes from registries. A sidecar FILE.yaml next to each file is applied. A
+    /// file with the ending .yaml has manifests of objects of the kind Plugin.
     #[arg(value_name = "FILE.wasm", required_unless_present = "config")]
     pub(crate) files: Vec<PathBuf>,
     /// Path to the kubeconfig file. By default, the pod's service account, or else the configuration that kubectl would use.

@@ -372,7 +372,8 @@ mod tests {
              --webhooks false --controllers *,-job --stages s.yaml --record d",
             "pilothouse run --record d,last=5,secrets=plain --shadow a=b.wasm --shadow c=d.wasm,e=f.wasm",
             "pilothouse run --plugins p --kubeconfig k --context c --config f --listen 127.0.0.1:1 --grants explicit --cache-dir c --allowed-hosts a.example --log-format json",
-            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a --webhooks true --controllers none --stages s.yaml",
+            "pilothouse apiserver --listen 127.0.0.1:1 --kubeconfig-out k --authorization always-allow --insecure-http --allowed-hosts a --webhooks true --controllers none --stages s.yaml \
+             --enable-admission-plugins ServiceAccount --disable-admission-plugins PodSecurity,Priority",
             "pilothouse apiserver --tls-cert-file c --tls-private-key-file k --client-ca-file a",
             "pilothouse envtest d",
             "pilothouse new greeter --lang js --group example.com --kind Greeting",

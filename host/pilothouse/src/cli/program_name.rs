@@ -4,10 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// Flags of kube-apiserver that change nothing here and that envtest always passes.
-const EXPECTED_FLAGS: [&str; 8] = [
+const EXPECTED_FLAGS: [&str; 7] = [
     "advertise-address",
     "allow-privileged",
-    "disable-admission-plugins",
     "etcd-servers",
     "service-account-issuer",
     "service-account-key-file",
@@ -32,6 +31,15 @@ pub(super) fn translate(arguments: Vec<OsString>, selects_controllers: bool) -> 
 fn split(flag: &str) -> Option<(&str, &str)> {
     let flag = flag.strip_prefix("--")?;
     Some(flag.split_once('=').unwrap_or((flag, "true")))
+}
+
+/// Returns the names in a list of admission plugins that `pilothouse apiserver` knows, and the others.
+fn admission_plugins(list: &str) -> (Vec<&str>, Vec<&str>) {
+    #[cfg(feature = "embedded-server")]
+    let is_known = |name: &&str| name.parse::<pilothouse_apiserver::AdmissionPlugin>().is_ok();
+    #[cfg(not(feature = "embedded-server"))]
+    let is_known = |_: &&str| true;
+    list.split(',').filter(|name| !name.is_empty()).partition(is_known)
 }
 
 /// Returns the flags of `pilothouse apiserver` for those of kube-apiserver.
@@ -68,6 +76,22 @@ fn kube_apiserver<'a>(flags: impl Iterator<Item = &'a str>, selects_controllers:
     let enforces_rbac =
         value("authorization-mode").is_some_and(|modes| modes.split(',').any(|mode| mode == "RBAC"));
     push("authorization", if enforces_rbac { "rbac" } else { "always-allow" });
+    let (disabled, unknown) = admission_plugins(value("disable-admission-plugins").unwrap_or_default());
+    let (mut enabled, unknown_enabled) =
+        admission_plugins(value("enable-admission-plugins").unwrap_or_default());
+    // kube-apiserver enables it by default, and envtest disables it.
+    if !disabled.contains(&"ServiceAccount") && !enabled.contains(&"ServiceAccount") {
+        enabled.push("ServiceAccount");
+    }
+    let lists = [("enable-admission-plugins", enabled), ("disable-admission-plugins", disabled)];
+    for (name, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
+        push(name, &list.join(","));
+    }
+    for (name, list) in [(lists[0].0, unknown_enabled), (lists[1].0, unknown)] {
+        for plugin in list {
+            push("ignored-flag", &format!("--{name}={plugin}"));
+        }
+    }
     if !selects_controllers {
         // envtest has none.
         push("controllers", "none");
@@ -80,6 +104,8 @@ fn kube_apiserver<'a>(flags: impl Iterator<Item = &'a str>, selects_controllers:
         "tls-private-key-file",
         "client-ca-file",
         "authorization-mode",
+        "enable-admission-plugins",
+        "disable-admission-plugins",
     ];
     for flag in &flags {
         let name = split(flag).map_or(*flag, |(name, _)| name);
@@ -119,7 +145,8 @@ mod tests {
                     --service-cluster-ip-range=10.0.0.0/24";
         let expected = "pilothouse apiserver --listen=127.0.0.1:4443 --kubeconfig-out=/tmp/k/pilothouse.kubeconfig \
                         --tls-cert-file=/tmp/k/apiserver.crt --tls-private-key-file=/tmp/k/apiserver.key \
-                        --client-ca-file=/tmp/k/client-cert-auth-ca.crt --authorization=rbac";
+                        --client-ca-file=/tmp/k/client-cert-auth-ca.crt --authorization=rbac \
+                        --disable-admission-plugins=ServiceAccount";
         assert_eq!(translated(line, false), format!("{expected} --controllers=none"));
         assert_eq!(translated(line, true), expected);
     }
@@ -129,10 +156,22 @@ mod tests {
         let line = translated("kube-apiserver --v=4 --feature-gates=A=true", true);
         assert!(
             line.ends_with(
-                "--authorization=always-allow --ignored-flag=--v=4 --ignored-flag=--feature-gates=A=true"
+                "--authorization=always-allow --enable-admission-plugins=ServiceAccount --ignored-flag=--v=4 --ignored-flag=--feature-gates=A=true"
             ),
             "{line}"
         );
+    }
+
+    #[cfg(feature = "embedded-server")]
+    #[test]
+    fn unknown_admission_plugins_are_passed_on_to_be_reported() {
+        let line = translated(
+            "kube-apiserver --enable-admission-plugins=NodeRestriction,PodSecurity --disable-admission-plugins=ServiceAccount,X",
+            true,
+        );
+        let expected = "--enable-admission-plugins=PodSecurity --disable-admission-plugins=ServiceAccount \
+                        --ignored-flag=--enable-admission-plugins=NodeRestriction --ignored-flag=--disable-admission-plugins=X";
+        assert!(line.ends_with(expected), "{line}");
     }
 
     #[test]

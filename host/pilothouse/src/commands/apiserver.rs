@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::listen;
 use crate::cli::AllowedHosts;
 use crate::cli::embedded_server::{
-    Apiserver, Authorization, CertificateFiles, ControllerFlags, DataAndFaults, KubernetesVersion,
+    AdmissionFlags, Apiserver, Authorization, CertificateFiles, ControllerFlags, DataAndFaults,
+    KubernetesVersion,
 };
 use crate::{CommandError, CommandResult, input_file, output, shutdown};
 
@@ -34,6 +35,7 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
         version: &flags.version,
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
+        admission: &flags.admission,
         data: &flags.data,
         certificates: &flags.certificates,
     })?;
@@ -63,6 +65,7 @@ pub(crate) struct ApiServerFlags<'a> {
     pub(crate) version: &'a KubernetesVersion,
     pub(crate) hosts: &'a AllowedHosts,
     pub(crate) webhooks: bool,
+    pub(crate) admission: &'a AdmissionFlags,
     pub(crate) data: &'a DataAndFaults,
     pub(crate) certificates: &'a CertificateFiles,
 }
@@ -70,7 +73,7 @@ pub(crate) struct ApiServerFlags<'a> {
 /// Creates the server that the flags describe.
 ///
 /// # Errors
-/// If the directory of `--data`, the file of `--audit-log` or a file with certificates cannot be used.
+/// If a plugin is both enabled and disabled, or the directory of `--data`, the file of `--audit-log` or a file with certificates cannot be used.
 pub(crate) fn build(flags: &ApiServerFlags<'_>) -> Result<ApiServer, CommandError> {
     let authorization = match flags.authorization {
         Authorization::AlwaysAllow => pilothouse_apiserver::Authorization::AlwaysAllow,
@@ -80,7 +83,16 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> Result<ApiServer, CommandErro
     let problem = |flag: &str, path: &Path, error: &dyn std::fmt::Display| {
         CommandError::Usage(format!("{flag} {}: {error}", path.display()))
     };
+    let AdmissionFlags { enable_admission_plugins: enabled, disable_admission_plugins: disabled } =
+        flags.admission;
+    if let Some(plugin) = enabled.iter().find(|plugin| disabled.contains(plugin)) {
+        return Err(CommandError::Usage(format!(
+            "--enable-admission-plugins and --disable-admission-plugins both name {plugin}; remove it from one of them"
+        )));
+    }
     let builder = ApiServer::builder()
+        .enable_admission_plugins(enabled.iter().copied())
+        .disable_admission_plugins(disabled.iter().copied())
         .authorization(authorization)
         .kubernetes_minor(flags.version.kubernetes_version)
         .plain_http(flags.insecure_http)

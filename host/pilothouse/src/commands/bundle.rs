@@ -36,6 +36,7 @@ const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 #[expect(clippy::disallowed_methods, reason = "a bundle says when it was made, and its key is random")]
 pub(crate) async fn run(flags: Bundle) -> CommandResult {
+    check_output(flags.output.as_deref())?;
     let mut material = Material::default();
     add_process(&mut material);
     add_kubeconfig(&flags, &mut material);
@@ -67,6 +68,19 @@ pub(crate) async fn run(flags: Bundle) -> CommandResult {
     let bytes = assemble(material, &options)
         .map_err(|error| CommandError::Failure(format!("cannot make the bundle: {error}")))?;
     write(flags.output, created, &bytes, &left_out)
+}
+
+/// Errors if the folder of the file does not exist: collecting takes seconds.
+fn check_output(output: Option<&Path>) -> CommandResult {
+    let folder = output.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+    match (output, folder) {
+        (Some(path), Some(folder)) if !folder.is_dir() => Err(CommandError::Failure(format!(
+            "cannot write {}: {} is no directory; give another path with -o",
+            path.display(),
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the bundle to a new file, or to standard output. For a file, prints what the bundle lacks.
@@ -265,7 +279,7 @@ async fn add_response(
 async fn add_keys(server: &str, status: &Value, material: &mut Material) {
     let names =
         status["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
-    let mut stuck = serde_json::Map::new();
+    let mut stuck = Vec::new();
     let mut explained = String::new();
     for name in names.filter(|name| remote::check_plugin_name(name).is_ok()).take(MAX_PLUGINS) {
         let path = format!("/api/plugins/{name}/keys?limit={MAX_KEYS}");
@@ -279,10 +293,10 @@ async fn add_keys(server: &str, status: &Value, material: &mut Material) {
             explained += &explanation(server, name, key, material).await;
         }
         if !found.is_empty() {
-            stuck.insert(name.to_owned(), found.into());
+            stuck.push(json!({"plugin": name, "keys": found}));
         }
     }
-    material.add("stuck-keys.json", Form::Json, Value::Object(stuck).to_string());
+    material.add("stuck-keys.json", Form::Json, Value::Array(stuck).to_string());
     material.add("explain.ndjson", Form::JsonLines, explained);
 }
 
@@ -322,6 +336,8 @@ fn add_plugin_files(directory: &Path, material: &mut Material) -> Vec<PathBuf> {
         })
         .collect();
     material.add("plugins.txt", Form::Text, list);
+    let stems = paths.iter().filter_map(|path| path.file_stem());
+    material.names.extend(stems.map(|stem| stem.to_string_lossy().into_owned()));
     let with_extension = |extension: &'static str| {
         let is_one = move |path: &&PathBuf| path.extension().is_some_and(|found| found == extension);
         paths.iter().filter(is_one).take(MAX_PLUGINS)
@@ -356,7 +372,7 @@ async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: Vec<PathBuf>, 
         let client = client.clone();
         async move { tokio::time::timeout_at(end, plugin_check::check_in(&path, client, host)).await }
     }));
-    let mut rights = serde_json::Map::new();
+    let mut rights = Vec::new();
     while let Some((path, result)) = checks.next().await {
         let name = plugin_name(&path);
         let file = format!("check/{name}.json");
@@ -368,11 +384,11 @@ async fn add_checks(flags: &Bundle, config: &HostConfig, plugins: Vec<PathBuf>, 
                 continue;
             }
         };
-        rights.insert(name, report["rights"].clone());
+        rights.push(json!({"plugin": name, "rights": report["rights"]}));
         material.add(file, Form::Json, report.to_string());
     }
     if !rights.is_empty() {
-        material.add("rights.json", Form::Json, Value::Object(rights).to_string());
+        material.add("rights.json", Form::Json, Value::Array(rights).to_string());
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use pilothouse_controller::descriptor::{Index, Rule, Trigger};
-use pilothouse_controller::{CheckReport, CheckedRule, CheckedWatch, RequiredPermission, Verdict, printable};
+use pilothouse_controller::{
+    Availability, CheckReport, CheckedRule, CheckedWatch, RequiredPermission, printable,
+};
 use serde_json::json;
 
 use super::check_files::check_configuration;
@@ -165,10 +167,10 @@ fn describe_limits(report: &CheckReport) -> String {
 fn describe_watch(checked: &CheckedWatch) -> String {
     let watch = &checked.watch;
     let served = match checked.served {
-        Verdict::Yes => "served",
-        Verdict::No => "NOT SERVED",
-        Verdict::ByOwnCrd => "served by the plugin's own CRD",
-        Verdict::Unverified => "unverified",
+        Availability::Yes => "served",
+        Availability::No => "NOT SERVED",
+        Availability::ByOwnCrd => "served by the plugin's own CRD",
+        Availability::Unverified => "unverified",
     };
     let mut text = format!("{}: {} in {} ({served})", watch.name, watch.kind, watch.api_version);
     if !watch.namespaces.is_empty() {
@@ -226,13 +228,14 @@ fn describe_index(index: &Index) -> String {
 }
 
 fn describe_permissions(permissions: &[RequiredPermission]) -> String {
-    let count =
-        |verdict: Verdict| permissions.iter().filter(|permission| permission.allowed == verdict).count();
-    if count(Verdict::Unverified) == permissions.len() {
+    let count = |availability: Availability| {
+        permissions.iter().filter(|permission| permission.allowed == availability).count()
+    };
+    if count(Availability::Unverified) == permissions.len() {
         return "unverified: pass --kubeconfig to review them in a cluster; `pilothouse rbac` prints the roles"
             .to_owned();
     }
-    format!("{} of {} allowed", count(Verdict::Yes), permissions.len())
+    format!("{} of {} allowed", count(Availability::Yes), permissions.len())
 }
 
 #[cfg(test)]

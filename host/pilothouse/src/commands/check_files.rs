@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pilothouse_controller::PluginName;
 use pilothouse_controller::sidecar::Sidecar;
+use pilothouse_controller::{PluginName, printable, sidecar_warnings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_saphyr::Spanned;
@@ -28,13 +28,24 @@ struct FileProblem {
     problem: String,
 }
 
+/// What of a valid file has no effect.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct FileWarning {
+    file: String,
+    warning: String,
+}
+
 /// Checks the configuration file and the sidecars that the flags name.
 ///
 /// # Errors
 /// Errors if a file is invalid, or cannot be read.
 pub(super) fn check_configuration(flags: &Check) -> CommandResult {
-    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    let (mut files, mut problems, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(path) = &flags.config {
+        if !path.exists() {
+            // As `run` does: there is no file that could be invalid.
+            read_config(Some(path))?;
+        }
         files.push(path.display().to_string());
         for problem in config_problems(path) {
             if !files.contains(&problem.file) {
@@ -47,13 +58,18 @@ pub(super) fn check_configuration(flags: &Check) -> CommandResult {
         for path in sidecar_files(directory)? {
             files.push(path.display().to_string());
             problems.extend(sidecar_problem(&path));
+            warnings.extend(warnings_about(&path));
         }
     }
     if flags.json {
-        let document = json!({"valid": problems.is_empty(), "files": files, "problems": problems});
+        let document =
+            json!({"valid": problems.is_empty(), "files": files, "problems": problems, "warnings": warnings});
         output::print_line(format_args!("{document:#}"));
     } else {
         print_result(&files, &problems);
+        for FileWarning { file, warning } in &warnings {
+            output::print_line(format_args!("{file}: warning: {}", printable(warning)));
+        }
     }
     let invalid: BTreeSet<_> = problems.iter().map(|problem| &problem.file).collect();
     match invalid.len() {
@@ -197,6 +213,14 @@ fn sidecar_problem(path: &Path) -> Option<FileProblem> {
     }
 }
 
+/// Returns the warnings about a sidecar; none if it is invalid.
+fn warnings_about(path: &Path) -> Vec<FileWarning> {
+    let sidecar = input_file::read_text(path, MAX_SIDECAR).ok().and_then(|text| Sidecar::parse(&text).ok());
+    let warnings = sidecar.map(|sidecar| sidecar_warnings(&sidecar)).unwrap_or_default();
+    let file = path.display().to_string();
+    warnings.into_iter().map(|warning| FileWarning { file: file.clone(), warning }).collect()
+}
+
 /// The lines of a sidecar's members. Only for a text that has the structure of a sidecar.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -278,6 +302,23 @@ mod tests {
     fn the_line_is_named_once() {
         let found = problem("a.yaml", "# a\nworkers: many\n").expect("a problem").text();
         assert_eq!(found.matches("line 2").count(), 1, "{found}");
+    }
+
+    #[test]
+    fn a_rule_that_never_matches_is_a_warning() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.yaml");
+        let warnings = |verb: &str| {
+            let rule = format!("{{apiGroups: [apps], resources: [deployments], verbs: [{verb}]}}");
+            std::fs::write(&path, format!("grants: {{writes: [{rule}]}}\n")).expect("written");
+            warnings_about(&path).into_iter().map(|warning| warning.warning).collect::<Vec<_>>()
+        };
+        assert_eq!(warnings("update"), Vec::<String>::new());
+        let found = warnings("explode");
+        assert!(
+            found.len() == 1 && found[0].starts_with("grants.writes[0]: the verb \"explode\" never"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl RunningHost {
         let started = flags.recording.map(|options| record(&options, &environment, &metrics)).transpose()?;
         let host = PluginHost::new(options, clients, flags.engine, metrics);
         let recording = started.map(|(recorder, task)| {
-            host.set_observer(Arc::new(recorder));
+            host.set_recorder_factory(Arc::new(recorder));
             task
         });
         #[cfg(feature = "traces")]

@@ -1,6 +1,6 @@
 //! The permissions that a host itself needs, whatever its plugins do.
 
-use pilothouse_controller::{RequiredPermission, Verdict};
+use pilothouse_controller::{Availability, RequiredPermission};
 
 #[cfg(feature = "registry")]
 use super::plugin_resource::PluginResourceConfig;
@@ -51,7 +51,7 @@ fn permission(
         names: Vec::new(),
         needed_for: needed_for.to_owned(),
         is_guess: false,
-        allowed: Verdict::Unverified,
+        allowed: Availability::Unverified,
     }
 }
 

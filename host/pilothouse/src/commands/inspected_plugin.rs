@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "registry")]
 use std::sync::Arc;
 
+#[cfg(feature = "registry")]
+use super::plugin_manifest;
 use super::run::HostConfig;
 use crate::CommandError;
 
@@ -104,7 +106,7 @@ impl OpenedPlugin {
     }
 }
 
-/// Returns these files, and the plugins that the configuration takes from registries.
+/// Returns these files, the plugins of the objects in those that are manifests, and the plugins that the configuration takes from registries.
 ///
 /// # Errors
 /// Errors if there is no plugin at all, or if the signature policy cannot be read.
@@ -112,7 +114,12 @@ pub(super) async fn files_and_configured(
     files: Vec<PathBuf>,
     config: &HostConfig,
 ) -> Result<Vec<InspectedPlugin>, CommandError> {
+    #[cfg(feature = "registry")]
+    let (manifests, files): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|path| plugin_manifest::is_manifest(path));
     let mut plugins: Vec<_> = files.into_iter().map(InspectedPlugin::File).collect();
+    #[cfg(feature = "registry")]
+    plugins.extend(of_objects(&manifests, config).await?);
     plugins.extend(from_registries(config).await?);
     if plugins.is_empty() {
         return Err(CommandError::Usage(
@@ -122,19 +129,42 @@ pub(super) async fn files_and_configured(
     Ok(plugins)
 }
 
+/// Returns the plugins of objects of the kind `Plugin`, by the files with their manifests.
+///
+/// # Errors
+/// Errors if a manifest is wrong, or if the signature policy cannot be read.
+#[cfg(feature = "registry")]
+async fn of_objects(
+    manifests: &[PathBuf],
+    config: &HostConfig,
+) -> Result<Vec<InspectedPlugin>, CommandError> {
+    let entries: Vec<_> =
+        manifests.iter().map(|path| plugin_manifest::read(path)).collect::<Result<_, _>>()?;
+    pulled(entries.concat(), config).await
+}
+
 /// Returns the plugins that the configuration takes from registries.
 ///
 /// # Errors
 /// Errors if there are some, and the signature policy cannot be read.
 #[cfg(feature = "registry")]
 async fn from_registries(config: &HostConfig) -> Result<Vec<InspectedPlugin>, CommandError> {
-    if config.plugins.is_empty() {
+    pulled(config.plugins.clone(), config).await
+}
+
+/// Returns these plugins, which are pulled with the settings of the configuration.
+#[cfg(feature = "registry")]
+async fn pulled(
+    entries: Vec<pilothouse_registry::PluginEntry>,
+    config: &HostConfig,
+) -> Result<Vec<InspectedPlugin>, CommandError> {
+    if entries.is_empty() {
         return Ok(Vec::new());
     }
     let policy = super::registry::read_policy(&config.registries).await.map_err(|failure| {
         CommandError::Failure(format!("--config: {}; {}", failure.text, failure.remedy))
     })?;
-    Ok(configured(config.plugins.clone(), config, policy).collect())
+    Ok(configured(entries, config, policy).collect())
 }
 
 /// Returns no plugins: this build has no client of registries.

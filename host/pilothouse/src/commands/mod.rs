@@ -22,6 +22,8 @@ pub(crate) mod keys;
 mod listen;
 pub(crate) mod logs;
 #[cfg(feature = "registry")]
+mod plugin_manifest;
+#[cfg(feature = "registry")]
 mod plugin_resource;
 pub(crate) mod preflight;
 pub(crate) mod rbac;

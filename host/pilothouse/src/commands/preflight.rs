@@ -9,7 +9,7 @@ use futures::StreamExt;
 use http::Request;
 use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
-use pilothouse_controller::{GrantMode, Verdict};
+use pilothouse_controller::{Availability, GrantMode};
 use serde_json::Value;
 
 use super::compile::cache_dir;
@@ -18,7 +18,7 @@ use super::inspected_plugin::InspectedPlugin;
 use super::inspected_plugin::configured;
 use super::percent_encoded;
 use super::run::{HostConfig, read_config};
-use crate::cli::Preflight;
+use crate::cli::{AuthMode, Preflight};
 use crate::preflight::{self as judge, Finding, Outcome};
 use crate::{CommandError, CommandResult, cluster, output, plugin_check};
 
@@ -40,7 +40,13 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
     let (config, finding) = configuration(flags.config.as_deref());
     report(vec![finding]);
     let (files, finding) = plugin_files(&flags.plugins, config.has_other_sources());
-    report(vec![finding, cache(flags.cache_dir)]);
+    report(vec![finding, cache(flags.cache_dir.clone())]);
+    #[cfg(feature = "registry")]
+    report(
+        super::registry::judge_cache(&config, flags.cache_dir.or_else(super::compile::default_cache_dir))
+            .into_iter()
+            .collect(),
+    );
     let plugins: Vec<_> = files.into_iter().map(InspectedPlugin::File).collect();
     #[cfg(feature = "registry")]
     let plugins = {
@@ -54,6 +60,9 @@ pub(crate) async fn run(flags: Preflight) -> CommandResult {
             let (findings, is_reachable) = server(&client).await;
             report(findings);
             if is_reachable {
+                if flags.auth == Some(AuthMode::Kubernetes) {
+                    report(vec![status_port(&client).await]);
+                }
                 #[cfg(feature = "registry")]
                 report(plugin_objects(&client, &config).await);
                 let host = (config.grant_crds, config.grants);
@@ -134,24 +143,13 @@ fn cache(path: Option<PathBuf>) -> Finding {
     match cache_dir(path) {
         Some(path) => {
             let problem = pilothouse_plugin::check_cache_directory(&path).err();
-            judge::cache(&path.display().to_string(), problem.as_deref(), is_noexec(&path))
+            judge::cache(&path.display().to_string(), problem.as_deref())
         }
-        None => judge::cache("the user's cache", Some("$HOME is not set"), false),
+        None => judge::cache("the user's cache", Some("$HOME is not set")),
     }
 }
 
-#[cfg(target_os = "linux")]
-fn is_noexec(path: &Path) -> bool {
-    rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
-}
-
-/// Returns `false`: only Linux tells.
-#[cfg(not(target_os = "linux"))]
-fn is_noexec(_: &Path) -> bool {
-    false
-}
-
-/// Checks the API server. Returns whether it can be reached.
+/// Checks the API server. Returns whether it can be reached and accepts the credentials.
 async fn server(client: &kube::Client) -> (Vec<Finding>, bool) {
     let response = match get(client, "/version").await {
         Ok(response) => response,
@@ -160,20 +158,32 @@ async fn server(client: &kube::Client) -> (Vec<Finding>, bool) {
             return (vec![Finding::failed("server", problem, remedy)], false);
         }
     };
-    let version = serde_json::from_str(&response.body).unwrap_or_default();
-    let mut findings =
-        vec![judge::server_version(&version), judge::clock(response.date.as_deref(), response.arrived)];
+    let is_accepted = response.status != 401;
+    let mut findings = vec![
+        judge::server(response.status, &response.body, &response.message()),
+        judge::clock(response.date.as_deref(), response.arrived),
+    ];
+    if !is_accepted {
+        return (findings, false);
+    }
     // A second is enough: the status comes before the events.
     let path = format!(
         "/api/v1/namespaces/{}/configmaps?watch=true&allowWatchBookmarks=true&sendInitialEvents=true\
          &resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
         percent_encoded(client.default_namespace())
     );
-    findings.push(match get(client, &path).await {
-        Ok(response) => judge::streaming_lists(response.status, &response.message()),
-        Err(problem) => Finding::warning("watch-list", problem, "try again once the API server answers"),
-    });
-    (findings, true)
+    let is_accepted = match get(client, &path).await {
+        Ok(response) => {
+            findings.push(judge::streaming_lists(response.status, &response.message()));
+            response.status != 401
+        }
+        Err(problem) => {
+            let remedy = "try again once the API server answers";
+            findings.push(Finding::warning("watch-list", problem, remedy));
+            true
+        }
+    };
+    (findings, is_accepted)
 }
 
 /// A response of the API server.
@@ -197,7 +207,7 @@ impl Response {
     reason = "the date of a response is compared with the clock of this machine"
 )]
 async fn get(client: &kube::Client, path: &str) -> Result<Response, String> {
-    let failed = |error: &dyn std::fmt::Display| format!("GET {path}: {error}");
+    let failed = |error: &dyn std::error::Error| format!("GET {path}: {}", cluster::causes(error));
     let request = Request::get(path).body(kube::client::Body::empty()).map_err(|error| failed(&error))?;
     let response = client.send(request).await.map_err(|error| failed(&error))?;
     let arrived = Timestamp::now();
@@ -211,6 +221,15 @@ async fn get(client: &kube::Client, path: &str) -> Result<Response, String> {
     Ok(Response { status, date, arrived, body })
 }
 
+/// Reviews the permissions of a host that asks the API server who may read its status port.
+async fn status_port(client: &kube::Client) -> Finding {
+    let mut permissions = super::host_permissions::of_status_port();
+    let problems = pilothouse_controller::review_permissions(client.clone(), &mut permissions).await;
+    let remedy =
+        "apply what `pilothouse rbac --auth kubernetes` prints, or install the chart, which grants them";
+    judge::host_permissions("the status port", &problems, permissions.len(), remedy)
+}
+
 /// Checks that the kind `Plugin` is served, and reviews the permissions for its objects. Returns nothing if the host runs none.
 #[cfg(feature = "registry")]
 async fn plugin_objects(client: &kube::Client, config: &HostConfig) -> Vec<Finding> {
@@ -221,7 +240,9 @@ async fn plugin_objects(client: &kube::Client, config: &HostConfig) -> Vec<Findi
     }
     let served = get(client, "/apis/pilothouse.dev/v1alpha1").await.map(|response| response.status);
     let problems = pilothouse_controller::review_permissions(client.clone(), &mut permissions).await;
-    vec![judge::plugin_kind(served), judge::plugin_permissions(&problems, permissions.len())]
+    let remedy = "apply what `pilothouse rbac --config FILE` prints, or set pluginResource.enabled in the chart's values";
+    let judged = judge::host_permissions("Plugin objects", &problems, permissions.len(), remedy);
+    vec![judge::plugin_kind(served), judged]
 }
 
 /// Reviews the permissions that a plugin needs, and looks up the kinds of its CRDs.
@@ -242,14 +263,15 @@ async fn of_plugin(
             return vec![Finding::failed("rights", text_of(plugin.renamed(error, &opened)), remedy)];
         }
     };
-    let allowed = report.permissions.iter().filter(|permission| permission.allowed == Verdict::Yes).count();
+    let allowed =
+        report.permissions.iter().filter(|permission| permission.allowed == Availability::Yes).count();
     let mut findings = vec![judge::rights(
         &name,
         (&plugin.rbac_argument(), &file),
         &report.problems,
         (allowed, report.permissions.len()),
     )];
-    let by_own_crd = report.watches.iter().filter(|watch| watch.served == Verdict::ByOwnCrd);
+    let by_own_crd = report.watches.iter().filter(|watch| watch.served == Availability::ByOwnCrd);
     let missing: BTreeSet<_> = by_own_crd.map(|watch| watch.watch.kind.clone()).collect();
     let missing: Vec<_> = missing.into_iter().collect();
     if report.enabled {

@@ -262,7 +262,7 @@ fn yaml_string(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_controller::Verdict;
+    use pilothouse_controller::Availability;
 
     use super::*;
 
@@ -281,7 +281,7 @@ mod tests {
             names: Vec::new(),
             needed_for: needed_for.into(),
             is_guess: false,
-            allowed: Verdict::Unverified,
+            allowed: Availability::Unverified,
         }
     }
 

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use pilothouse_controller::descriptor::{ProjectionName, Watch};
-use pilothouse_controller::{CheckReport, CheckedWatch, GrantMode, Verdict, printable};
+use pilothouse_controller::{Availability, CheckReport, CheckedWatch, GrantMode, printable};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -30,11 +30,11 @@ const METADATA: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=met
 
 pub(crate) async fn run(flags: Size) -> CommandResult {
     let config = read_config(flags.config.as_deref())?;
-    let client = cluster::client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
+    let inspected = files_and_configured(flags.files, &config).await?;
+    let client = cluster::reachable_client(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
     let mut lists: BTreeMap<ListKey, Vec<String>> = BTreeMap::new();
     let mut plugins = Vec::new();
     let host = (config.grant_crds, GrantMode::Declared);
-    let inspected = files_and_configured(flags.files, &config).await?;
     let mut checks = pin!(plugin_check::check_each(inspected, {
         let client = client.clone();
         move |plugin: InspectedPlugin| {
@@ -89,7 +89,7 @@ struct ListKey {
 
 /// Returns the lists of a plugin: one for each watch and namespace. A kind that is not served has none.
 fn list_keys(report: &CheckReport) -> Vec<ListKey> {
-    let has_own_crd = |checked: &CheckedWatch| checked.served == Verdict::ByOwnCrd;
+    let has_own_crd = |checked: &CheckedWatch| checked.served == Availability::ByOwnCrd;
     report.watches.iter().flat_map(|checked| keys_of(&checked.watch, has_own_crd(checked))).collect()
 }
 

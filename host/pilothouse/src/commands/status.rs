@@ -28,7 +28,11 @@ pub(crate) async fn run(flags: Status) -> CommandResult {
     }
     let (mut shown, mut is_first) = (Table::default(), true);
     loop {
-        let table = Table::of(&query(&flags).await?);
+        let plugins = query(&flags).await?;
+        let mut table = Table::of(&plugins);
+        if flags.plugin.is_some() {
+            table.problems.extend(plugins.iter().filter_map(source));
+        }
         if is_first && table.is_empty() {
             output::print_line("no plugins; copy a .wasm file into the host's plugins directory");
         }
@@ -83,7 +87,7 @@ fn unknown_plugin(name: &str) -> CommandError {
 const HEADER: [&str; 9] =
     ["NAME", "VERSION", "STATE", "GENERATION", "QUEUE", "BACKOFF", "RECONCILES", "ERRORS", "HOST-MEMORY"];
 
-/// What is shown about some plugins: a row for each, and below their problems and canaries, and the progress while the host loads plugins.
+/// What is shown about some plugins: a row for each, and below their problems, canaries and sources, and the progress while the host loads plugins.
 #[derive(Debug, Default)]
 struct Table {
     rows: Vec<Vec<String>>,
@@ -134,6 +138,12 @@ fn row(plugin: &PluginStatus) -> Vec<String> {
     ]
 }
 
+/// Returns a line about what a plugin from a registry is made of; `None` for others.
+fn source(plugin: &PluginStatus) -> Option<String> {
+    let source = plugin.source.as_ref()?;
+    Some(format!("{}: it comes from {}", printable(&plugin.name), printable(&source.to_string())))
+}
+
 /// Returns a line about the plugin's canary; `None` without one.
 fn canary(plugin: &PluginStatus) -> Option<String> {
     let canary = plugin.rollout.as_ref()?.canary.as_ref()?;
@@ -181,6 +191,15 @@ mod tests {
     fn control_characters_in_plugin_text_are_escaped() {
         let plugin = plugin("p", &json!({"version": "1\u{1b}[2J\n\u{9b}\u{202e}"}));
         assert_eq!(row(&plugin)[1], r"1\u{1b}[2J\n\u{9b}\u{202e}");
+    }
+
+    #[test]
+    fn the_source_of_a_plugin_is_one_line() {
+        let origin = |digest: &str| json!({"source": {"image": "r.example/p:1", "digest": digest, "decision": "signed by ci"}});
+        let line = |digest: &str| source(&plugin("p", &origin(digest))).expect("a line");
+        assert_eq!(line("sha256:1"), "p: it comes from r.example/p:1 (sha256:1): signed by ci");
+        assert_eq!(line(""), "p: it comes from r.example/p:1, of which the host has no version yet");
+        assert_eq!(source(&plugin("p", &json!({}))), None);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) async fn serve_bundle(
 
 fn routes_of_bundle(contents: BundleContents) -> Router {
     let guard = RequestGuard::new(false, &[]);
-    page::bundle_routes(contents).layer(from_fn_with_state(Arc::new(guard), protect))
+    page::bundle_routes(contents).fallback(not_found).layer(from_fn_with_state(Arc::new(guard), protect))
 }
 
 fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) -> Router {
@@ -105,6 +105,7 @@ fn routes(state: AppState, guard: RequestGuard, authorizer: Option<Authorizer>) 
         .route("/debug/host", get(async || axum::Json(host_facts::process())))
         .merge(control::routes())
         .merge(page::routes())
+        .fallback(not_found)
         .with_state(state)
         .layer(from_fn_with_state(load, limit_large_responses));
     let routes = match authorizer {
@@ -138,6 +139,11 @@ async fn protect(State(guard): State<Arc<RequestGuard>>, request: Request, next:
     };
     response.headers_mut().extend(SECURITY_HEADERS);
     response
+}
+
+/// Says that nothing is served at the path.
+async fn not_found() -> Response {
+    (StatusCode::NOT_FOUND, "nothing is served at this path; docs/cli.md lists the paths\n").into_response()
 }
 
 async fn ready(State(state): State<AppState>) -> Response {

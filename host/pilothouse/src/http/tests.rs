@@ -227,6 +227,16 @@ async fn questions_about_keys_are_bounded_and_guarded() {
     }
 }
 
+#[tokio::test]
+async fn a_path_at_which_nothing_is_served_has_a_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let routes = test_routes(folder.path());
+    for path in ["/api/nothing", "/plugins/p/keys/", "/nothing"] {
+        let (status, body) = send(&routes, Method::GET, path, &[LOCAL]).await;
+        assert_eq!((status, body.contains("nothing is served at this path")), (404, true), "{path}: {body}");
+    }
+}
+
 async fn response(routes: &Router, path: &str) -> Response {
     let request = Request::get(path).header(LOCAL.0, LOCAL.1).body(Body::empty()).expect("a request");
     let Ok(response) = routes.clone().oneshot(request).await;

@@ -18,9 +18,11 @@ pub(crate) struct TracingConfig {
     /// The URL of an OpenTelemetry collector that accepts OTLP over HTTP, such as `http://collector:4318`. By default, `OTEL_EXPORTER_OTLP_ENDPOINT`; without either,
     /// nothing is traced.
     #[serde(default, deserialize_with = "endpoint")]
+    #[cfg_attr(test, schemars(regex(pattern = "^https?://")))]
     pub(crate) endpoint: Option<String>,
     /// The share of reconciles that are exported, from 0 to 1. By default, `OTEL_TRACES_SAMPLER_ARG`, or else 0.01.
     #[serde(default, deserialize_with = "ratio")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub(crate) sample_ratio: Option<f64>,
     /// Reconciles that take this long are exported in any case, as those that fail are. Default: `1s`.
     #[serde(default, deserialize_with = "slow")]

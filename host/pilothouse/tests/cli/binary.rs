@@ -23,6 +23,15 @@ pub(crate) fn pilothouse(folder: &Path) -> Command {
     command
 }
 
+/// Writes a kubeconfig for a server at this address to the folder, with this token.
+pub(crate) fn write_kubeconfig(folder: &Path, server: &str, token: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{token: {token}}}}}]\n"
+    );
+    std::fs::write(folder.join("kubeconfig"), text).expect("written");
+}
+
 /// The exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {

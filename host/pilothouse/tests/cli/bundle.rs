@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::binary::{assert_fails, assert_succeeds, pilothouse, wait_for};
+use crate::binary::{assert_fails, assert_succeeds, pilothouse, wait_for, write_kubeconfig};
 use crate::check::write_plugin;
 use crate::host::{Dev, get};
 
@@ -80,6 +80,50 @@ fn without_a_host_the_bundle_has_the_files_and_says_what_is_missing() {
     );
     assert!(files["sidecars/plugin.yaml"].contains("workers: 2"));
     assert!(files.values().all(|text| !text.contains("canary")), "{files:#?}");
+}
+
+#[test]
+fn an_anonymised_bundle_has_no_name_of_a_plugin_or_an_image() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plugins = folder.path().join("plugins");
+    fs::create_dir(&plugins).expect("created");
+    write_plugin(&plugins, &json!({}), &json!({}));
+    for extension in ["wasm", "yaml"] {
+        let name = |stem: &str| plugins.join(format!("{stem}.{extension}"));
+        fs::rename(name("plugin"), name("giraffe")).expect("renamed");
+    }
+    let config = "plugins: [{name: walrus, image: '127.0.0.1:1/ostrich/pelican:1'}]\n";
+    fs::write(folder.path().join("config.yaml"), config).expect("written");
+    let arguments = ["bundle", "-o", "b.tar.gz", "--config", "config.yaml", "--anonymise"];
+    assert_succeeds(folder.path(), &[&arguments[..], &["--server", "http://127.0.0.1:1"]].concat());
+    let files = unpack(&folder.path().join("b.tar.gz"));
+    assert!(files.contains_key("rights.json"), "{:?}", files.keys());
+    for (path, text) in &files {
+        for name in ["giraffe", "walrus", "ostrich", "pelican"] {
+            assert!(!path.contains(name) && !text.contains(name), "{name} is in {path}:\n{text}");
+        }
+    }
+    let version: Value = serde_json::from_str(&files["version.json"]).expect("JSON");
+    let features = version["features"].as_array().expect("a list");
+    assert!(features.iter().all(|feature| !feature.to_string().contains("anon-")), "{version}");
+}
+
+#[test]
+fn with_an_unreachable_cluster_plugins_are_checked_without_the_review_of_rights() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("plugins")).expect("created");
+    write_plugin(&folder.path().join("plugins"), &json!({}), &json!({}));
+    write_kubeconfig(folder.path(), "http://127.0.0.1:1", "any");
+    let arguments =
+        ["bundle", "-o", "b.tar.gz", "--kubeconfig", "kubeconfig", "--server", "http://127.0.0.1:1"];
+    assert_succeeds(folder.path(), &arguments);
+    let files = unpack(&folder.path().join("b.tar.gz"));
+    let report: Value = serde_json::from_str(&files["check/plugin.json"]).expect("JSON");
+    assert_eq!(report["runs"], true, "{report}");
+    let reason = "the review of rights: the API server 127.0.0.1:1 cannot be reached: ";
+    let left_out = &files["left-out.txt"];
+    assert!(left_out.contains(reason) && left_out.contains("; check --kubeconfig FILE"), "{left_out}");
+    assert!(!left_out.contains("took longer"), "{left_out}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use axum::http::{StatusCode, Uri};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::binary::{assert_fails, assert_succeeds, run};
+use crate::binary::{assert_fails, assert_succeeds, run, write_kubeconfig};
+use crate::unauthorized::Unauthorized;
 
 /// Returns a plugin whose descriptor is its sidecar's `config`.
 fn echo() -> Vec<u8> {
@@ -99,6 +100,29 @@ fn an_invalid_descriptor_is_rejected_with_position_and_remedy() {
         assert_eq!(report["runs"], false, "{members}");
         let problems = report["problems"].to_string().replace("\\\"", "\"");
         assert!(problems.contains(parts[0]), "{members}: {problems}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_asked_is_named_with_a_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_plugin(folder.path(), &json!({}), &json!({}));
+    write_kubeconfig(folder.path(), "http://user:password@127.0.0.1:1", "any");
+    let arguments = |command| [command, "plugin.wasm", "--kubeconfig", "kubeconfig"];
+    for command in ["check", "rbac", "size"] {
+        let parts = [
+            "the API server 127.0.0.1:1 cannot be reached: ",
+            "onnection refused",
+            "; check --kubeconfig FILE",
+        ];
+        let output = assert_fails(folder.path(), &arguments(command), 1, &parts);
+        assert!(!output.stderr.contains("password"), "{output:#?}");
+    }
+    let server = Unauthorized::start();
+    write_kubeconfig(folder.path(), &server.url, "wrong");
+    for command in ["check", "rbac", "size"] {
+        let parts = ["refuses the credentials of the kubeconfig (401); renew"];
+        assert_fails(folder.path(), &arguments(command), 1, &parts);
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::binary::{assert_fails, names, wait_for};
+use crate::binary::{assert_fails, names, pilothouse, wait_for};
 use crate::check::write_plugin;
 use crate::host::Dev;
 use crate::{project, sim};
@@ -154,6 +154,42 @@ async fn the_compiler_is_selected_by_a_flag_and_compiling_is_logged() {
         let log = dev.log();
         assert_eq!(log.contains("compiled in "), !is_cached, "{compiler}: {log}");
     }
+}
+
+/// Returns a command that runs the binary with a file system without code at `cache`; `None` where users may not mount one.
+fn with_noexec_cache(folder: &std::path::Path) -> Option<Command> {
+    let namespaces = ["--user", "--map-root-user", "--mount"];
+    let probe =
+        Command::new("unshare").args(namespaces).args(["mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    probe.ok().filter(|output| output.status.success())?;
+    let binary = pilothouse(folder);
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs -o noexec,mode=700 none cache && exec \"$0\" \"$@\"";
+    command.args(namespaces).args(["sh", "-c", script]).arg(binary.get_program()).current_dir(folder);
+    for (name, value) in binary.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Some(command)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_run_without_a_cache_that_is_mounted_with_noexec() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["plugins", "cache"] {
+        fs::create_dir(folder.path().join(name)).expect("created");
+    }
+    write_plugin(&folder.path().join("plugins"), &json!({"version": "1"}), &json!({}));
+    let Some(command) = with_noexec_cache(folder.path()) else {
+        eprintln!("not tested: this system lets users mount nothing");
+        return;
+    };
+    let dev = Dev::start_by(command, folder.path(), &["--cache-dir", "cache"]);
+    wait_for_running(&dev, "1").await;
+    let log = dev.log();
+    assert!(log.contains("cannot keep compiled plugins in") && log.contains("mounted with noexec"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
@@ -34,8 +34,13 @@ pub(crate) struct Response {
 impl<'a> Dev<'a> {
     /// Starts the host in the folder, with further arguments.
     pub(crate) fn start(folder: &'a Path, arguments: &[&str]) -> Self {
+        Self::start_by(pilothouse(folder), folder, arguments)
+    }
+
+    /// Starts the host by this command, in place of the binary alone.
+    pub(crate) fn start_by(mut command: Command, folder: &'a Path, arguments: &[&str]) -> Self {
         let file = |name: &str| fs::File::create(folder.join(name)).expect("a file");
-        let child = pilothouse(folder)
+        let child = command
             .args(["dev", "--listen", "127.0.0.1:0", "--log-format", "json"])
             .args(arguments)
             .stdout(file("stdout"))

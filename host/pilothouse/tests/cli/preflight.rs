@@ -4,9 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::binary::{assert_fails, assert_succeeds, run, wait_for};
+use crate::binary::{assert_fails, assert_succeeds, run, wait_for, write_kubeconfig};
 use crate::check::write_plugin;
 use crate::host::Dev;
+use crate::unauthorized::Unauthorized;
 
 #[test]
 fn each_failed_check_has_a_line_and_the_command_fails() {
@@ -41,6 +42,22 @@ fn each_failed_check_has_a_line_and_the_command_fails() {
 }
 
 #[test]
+fn a_server_that_refuses_the_credentials_is_a_failed_check_and_ends_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("plugins")).expect("created");
+    write_plugin(&folder.path().join("plugins"), &json!({}), &json!({}));
+    let server = Unauthorized::start();
+    write_kubeconfig(folder.path(), &server.url, "wrong");
+    let arguments = ["preflight", "--kubeconfig", "kubeconfig", "--cache-dir", "cache"];
+    let output = assert_fails(folder.path(), &arguments, 1, &["one check failed"]);
+    assert!(
+        output.stdout.contains("FAIL  server         the server refuses the credentials (401); "),
+        "{output:#?}"
+    );
+    assert!(!output.stdout.contains("rights") && !output.stdout.contains("watch-list"), "{output:#?}");
+}
+
+#[test]
 fn an_empty_plugins_directory_is_no_problem_if_plugins_come_from_registries() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("plugins")).expect("created");
@@ -58,6 +75,24 @@ fn an_empty_plugins_directory_is_no_problem_if_plugins_come_from_registries() {
         let line = plugins_line(config);
         assert!(line.starts_with("ok") && line.ends_with("the configuration names other plugins"), "{line}");
     }
+}
+
+#[test]
+fn a_cache_of_plugins_that_cannot_be_used_is_a_failed_check() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |directory: &str| {
+        let config = format!("pluginResource: {{enabled: true}}\nregistries: {{cacheDir: {directory}}}\n");
+        fs::write(folder.path().join("config.yaml"), config).expect("written");
+        let arguments =
+            ["preflight", "--config", "config.yaml", "--kubeconfig", "absent", "--cache-dir", "cache"];
+        let output = assert_fails(folder.path(), &arguments, 1, &["failed"]);
+        let mut lines = output.stdout.lines();
+        lines.find(|line| line[6..].starts_with("plugin-cache")).expect("a line").to_owned()
+    };
+    // A file in the place of a directory.
+    let unusable = line("config.yaml/oci");
+    assert!(unusable.starts_with("FAIL") && unusable.contains("; set registries.cacheDir"), "{unusable}");
+    assert!(line("oci").starts_with("ok"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,6 +118,11 @@ async fn a_working_cluster_passes_all_checks() {
             .unwrap_or_else(|| panic!("{check}: {output:#?}"));
         assert!(line.starts_with("ok"), "{line}");
     }
+
+    let with_auth = [&arguments[..], &["--auth", "kubernetes"]].concat();
+    let output = assert_succeeds(folder.path(), &with_auth);
+    let line = "ok    rights         the host: all 2 permissions for the status port";
+    assert!(output.stdout.contains(line), "{}", output.stdout);
 
     fs::write(folder.path().join("config.yaml"), "pluginResource: {enabled: true}\n").expect("written");
     let arguments = [&arguments[..], &["--config", "config.yaml"]].concat();
@@ -128,5 +168,6 @@ fn configuration_files_are_checked_without_plugins() {
     assert_eq!(document["problems"][0]["file"], "sidecars/b.yaml");
     assert_eq!(document["problems"][0]["line"], 2);
     assert_fails(folder.path(), &["check", "--sidecars", "absent"], 2, &["--sidecars absent"]);
+    assert_fails(folder.path(), &["check", "--config", "absent.yaml"], 2, &["--config absent.yaml"]);
     assert_fails(folder.path(), &["check"], 2, &["FILE.wasm"]);
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -59,7 +60,7 @@ impl Cluster {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_with_a_bad_signature_waits_with_an_event_and_the_others_run() {
     let cluster = Cluster::start().await;
-    let (good, bad) = (cluster.registry.image("team/good:1"), cluster.registry.image("team/bad:1"));
+    let (good_image, bad) = (cluster.registry.image("team/good:1"), cluster.registry.image("team/bad:1"));
     cluster.registry.push("team/good:1", &wat("done"));
     let digest = cluster.registry.push("team/bad:1", &wat("done"));
     cluster.registry.push_bad_signature("team/bad", &digest);
@@ -77,7 +78,7 @@ async fn a_plugin_with_a_bad_signature_waits_with_an_event_and_the_others_run() 
              - {{match: ['{registry}/**'], signers: [{{name: release, keyFile: release.pub}}]}}\n"
         ),
     );
-    let plugins = format!("[{{name: good, image: '{good}'}}, {{name: bad, image: '{bad}'}}]");
+    let plugins = format!("[{{name: good, image: '{good_image}'}}, {{name: bad, image: '{bad}'}}]");
     let host = cluster.host(&plugins, &format!(", policy: '{}'", policy.display())).await;
     host.wait_for_state("good", "running").await;
     let waiting = host
@@ -118,6 +119,18 @@ async fn a_plugin_with_a_bad_signature_waits_with_an_event_and_the_others_run() 
     host.wait_for_state("good", "running").await;
     let good = host.plugin("good").await;
     assert_eq!(good["error"], "", "{good:#}");
+    assert_eq!(good["source"]["image"], good_image.as_str(), "{good:#}");
+    assert_eq!(good["source"]["decision"], "the policy needs no signature", "{good:#}");
+    let metrics = host.get("/metrics").await.1;
+    let state = "pilothouse_plugin_state{controller=\"bad\",plugin=\"bad\",state=\"waiting\"} 1";
+    assert!(metrics.contains(state), "{metrics}");
+    host.wait("the Event about the version of the other plugin", || async {
+        let list = host.server.get(path).await;
+        let events = list["items"].as_array().cloned().unwrap_or_default();
+        let is_one = |event: &Value| event["reason"] == "Provided" && event["regarding"]["name"] == "good";
+        events.iter().any(is_one).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

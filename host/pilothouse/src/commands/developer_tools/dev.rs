@@ -47,6 +47,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         version: &flags.version,
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
+        admission: &flags.admission,
         data: &flags.data,
         certificates: &CertificateFiles::default(),
     })?;

@@ -10,6 +10,7 @@ mod transfer;
 
 pub(crate) use access::is_reference;
 pub(crate) use configured::{PulledPlugin, pull, read_policy};
+pub(super) use preflight::judge_cache;
 pub(crate) use preflight::preflight;
 pub(crate) use transfer::pull_for_check;
 

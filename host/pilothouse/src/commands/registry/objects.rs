@@ -53,6 +53,7 @@ pub(super) fn forget(provided: &ProvidedPlugins, plugin: &str) {
 
 fn provided_report(report: &SourceReport) -> ProvidedReport {
     ProvidedReport {
+        image: report.image.clone(),
         digest: report.staged.map(|digest| digest.to_string()).unwrap_or_default(),
         verification: match &report.decision {
             None => Verification::Pending,

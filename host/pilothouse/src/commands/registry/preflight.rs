@@ -1,10 +1,13 @@
 //! What `pilothouse preflight` finds out about the plugins from registries: whether each registry answers, and whether the policy can be read.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use pilothouse_registry::{PluginEntry, Reference, RegistrySettings, SignaturePolicy};
+use pilothouse_registry::{PluginEntry, Reference, RegistrySettings, SignaturePolicy, check_plugin_cache};
 
 use super::configured::{PullFailure, look_up, remedy};
+use super::source::plugin_cache;
+use crate::commands::run::HostConfig;
 use crate::preflight::{self as judge, Finding};
 
 /// The maximum number of plugins that are looked up.
@@ -54,6 +57,19 @@ pub(crate) async fn preflight(
     }
     findings.extend(silent.into_values().map(|(finding, others)| judge::with_other_plugins(finding, others)));
     LookedUp { findings, found }
+}
+
+/// Judges whether the cache of plugins from registries can be used. `cache_dir` is the directory for compiled plugins. Returns nothing if no plugin
+/// comes from a registry.
+pub(in crate::commands) fn judge_cache(config: &HostConfig, cache_dir: Option<PathBuf>) -> Option<Finding> {
+    if config.plugins.is_empty() && !config.plugin_resource.enabled {
+        return None;
+    }
+    let Some(folder) = plugin_cache(&config.registries, cache_dir) else {
+        return Some(judge::plugin_cache("the cache of plugins", Some("$HOME is not set")));
+    };
+    let problem = check_plugin_cache(&folder).err().map(|error| error.to_string());
+    Some(judge::plugin_cache(&folder.display().to_string(), problem.as_deref()))
 }
 
 /// Judges whether the policy could be read. Returns nothing if the settings name none.

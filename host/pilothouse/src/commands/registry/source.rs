@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pilothouse_controller::ProvidedPlugins;
-use pilothouse_registry::{
-    PluginEntry, PluginSource, Problem, RegistryError, RegistrySettings, SourceObserver, SourceReport,
-};
+use pilothouse_registry::{PluginEntry, PluginSource, Problem, RegistrySettings, SourceEvents, SourceReport};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -16,12 +14,16 @@ use crate::CommandError;
 use crate::commands::plugin_resource::PluginResourceConfig;
 
 /// Shows in the host, its log and its metrics what becomes of the plugins.
-struct Observer {
+struct SourceReporter {
     provided: ProvidedPlugins,
     metrics: RegistryMetrics,
 }
 
-impl SourceObserver for Observer {
+impl SourceEvents for SourceReporter {
+    fn opened(&self, folder: &Path) {
+        self.provided.set_folder(folder.to_owned());
+    }
+
     fn set_problem(&self, plugin: &str, problem: Option<String>) {
         let shown = problem.clone();
         if self.provided.set_problem(plugin, problem) {
@@ -57,7 +59,8 @@ impl SourceObserver for Observer {
     }
 
     fn updated(&self, plugin: &str, text: &str) {
-        tracing::info!(plugin, "{text}");
+        // The host writes it to the plugin's log, and an Event.
+        self.provided.set_updated(plugin, text.to_owned());
     }
 
     fn files_changed(&self) {
@@ -65,11 +68,11 @@ impl SourceObserver for Observer {
     }
 }
 
-/// Starts to keep the plugins up to date. Those that the cache has are there when this returns. `cache_dir` is the directory for compiled plugins.
-/// Adds the metrics about them to `metrics`.
+/// Starts to keep the plugins up to date. Those that the cache has are there when this returns; if it cannot be used, all of them wait for it.
+/// `cache_dir` is the directory for compiled plugins. Adds the metrics about them to `metrics`.
 ///
 /// # Errors
-/// Errors if the cache cannot be used, or if two plugins have the same name.
+/// Errors if two plugins have the same name, or if no directory for the cache is known.
 #[expect(clippy::disallowed_methods, reason = "the jitter between requests to registries")]
 pub(crate) async fn start(
     settings: RegistrySettings,
@@ -86,14 +89,17 @@ pub(crate) async fn start(
         .other_namespaces()
         .map_err(|problem| CommandError::Usage(format!("--config: {problem}; write names of namespaces")))?;
     let configured = plugins.iter().map(|plugin| plugin.name.clone()).collect();
-    let cache = settings.cache_dir.clone().or_else(|| Some(cache_dir?.join("oci"))).ok_or_else(|| {
+    let cache = plugin_cache(&settings, cache_dir).ok_or_else(|| {
         CommandError::Usage(
             "--config: plugins come from registries, and $HOME is not set; set registries.cacheDir to a directory for them".to_owned(),
         )
     })?;
     let metrics = RegistryMetrics::register(metrics, plugins.iter().map(|plugin| plugin.name.as_str()));
-    let opened = tokio::task::spawn_blocking(move || open(settings, plugins, &cache, metrics)).await;
-    let (source, provided) = opened
+    let provided = ProvidedPlugins::new();
+    let events = Arc::new(SourceReporter { provided: provided.clone(), metrics });
+    let opened =
+        tokio::task::spawn_blocking(move || PluginSource::open(settings, plugins, &cache, events)).await;
+    let source = opened
         .map_err(|error| CommandError::Failure(format!("internal error: {error}; please report this")))?
         .map_err(|error| CommandError::Usage(format!("--config: {error}")))?;
     let added = source.added();
@@ -105,17 +111,8 @@ pub(crate) async fn start(
     Ok(Some(StartedSource { provided, plugin_resource }))
 }
 
-fn open(
-    settings: RegistrySettings,
-    plugins: Vec<PluginEntry>,
-    cache: &Path,
-    metrics: RegistryMetrics,
-) -> Result<(PluginSource, ProvidedPlugins), RegistryError> {
-    let mut provided = None;
-    let source = PluginSource::open(settings, plugins, cache, |folder| {
-        let created = ProvidedPlugins::new(folder);
-        provided = Some(created.clone());
-        Arc::new(Observer { provided: created, metrics })
-    })?;
-    Ok((source, provided.expect("a source that was opened has an observer")))
+/// Returns the directory for plugins from registries; `None` if neither the settings nor the user have one. `cache_dir` is the directory for
+/// compiled plugins.
+pub(super) fn plugin_cache(settings: &RegistrySettings, cache_dir: Option<PathBuf>) -> Option<PathBuf> {
+    settings.cache_dir.clone().or_else(|| Some(cache_dir?.join("oci")))
 }

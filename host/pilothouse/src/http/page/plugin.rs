@@ -88,6 +88,11 @@ fn state_section(status: &PluginStatus, details: Option<&PluginDetails>) -> Mark
         dl {
             dt { "Version" } dd { (short(&status.version)) }
             dt { "SHA-256" } dd { code { (short(&status.digest)) } }
+            @if let Some(source) = &status.source {
+                dt { "Image" } dd { (text(&source.image)) }
+                dt { "Artifact" } dd { code { (text(&source.digest)) } }
+                dt { "Signature policy" } dd { (text(&source.decision)) }
+            }
             dt { "Generation" } dd { (status.generation) }
             dt { "Ready keys" } dd { (status.queue_depth) }
             dt { "Keys in backoff" } dd { (status.keys_in_backoff) }

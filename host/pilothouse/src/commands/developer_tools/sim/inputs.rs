@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pilothouse_controller::PluginName;
 use pilothouse_controller::descriptor::Descriptor;
+use pilothouse_controller::limits::SidecarLimits;
 use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_plugin::Engine;
 use pilothouse_sim::finding::trace::Input;
@@ -114,6 +115,15 @@ fn sidecar_beside(file: &Path) -> Result<String, CommandError> {
         ))
     })?;
     Ok(text)
+}
+
+/// Returns the limits in the sidecar beside a plugin.
+///
+/// # Errors
+/// Returns a usage error if the sidecar is invalid.
+pub(super) fn limits_beside(file: &Path) -> Result<SidecarLimits, CommandError> {
+    let sidecar = Sidecar::parse(&sidecar_beside(file)?);
+    Ok(sidecar.map_err(|error| CommandError::Usage(error.to_string()))?.limits)
 }
 
 /// Creates the engine of a simulation. It compiles plugins in processes of their own, and keeps the result in `cache_dir`, by default the

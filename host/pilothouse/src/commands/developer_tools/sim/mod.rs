@@ -4,8 +4,8 @@ mod determinism;
 mod export;
 mod inputs;
 mod junit;
-mod observer;
 pub(super) mod of_test;
+mod progress;
 mod projects;
 mod replay;
 mod report;
@@ -26,13 +26,11 @@ use pilothouse_sim::{WorldError, oracle, rules};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::CompilerMode;
 use crate::cli::simulation::{Sim, SimOutput};
-use crate::commands::host::engine as host_engine;
 use crate::{CommandError, CommandResult, output, shutdown};
 use inputs::PluginInput;
-use observer::Progress;
-pub(super) use observer::trace_name;
+use progress::Progress;
+pub(super) use progress::trace_name;
 use subject::Subject;
 
 /// What is printed if the simulator itself has an error.
@@ -60,8 +58,9 @@ pub(super) async fn run(mut flags: Sim) -> CommandResult {
     // Holds the files of built projects until the end.
     let _built = Box::pin(projects::build(&mut flags, &stop)).await?;
     if let (Some(recording), [plugin]) = (&flags.recording, flags.plugin_files()) {
-        let engine = host_engine(flags.cache_dir.clone(), CompilerMode::Quick)?;
-        return super::sim_recording::run(recording, plugin, &engine).await;
+        let limits = inputs::limits_beside(plugin)?;
+        let plugin = super::sim_recording::Plugin::new(plugin, limits, flags.cache_dir.clone())?;
+        return super::sim_recording::run(recording, plugin).await;
     }
     on_own_thread(move || simulate(&flags, &stop)).await
 }
@@ -176,6 +175,7 @@ fn search_once(flags: &Sim, stop: &CancellationToken) -> Result<SearchResult, Co
         budget: flags.budget(),
         shrinks: !flags.no_shrink,
         max_findings: flags.derived.max_findings.unwrap_or(MAX_FINDINGS),
+        shorter_tasks: subject.shorter_tasks(),
     };
     let searched = search(&options, &oracles, &executor, &mut progress).map_err(|error| unusable(&error))?;
     progress.finish()?;

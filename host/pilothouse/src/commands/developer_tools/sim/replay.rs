@@ -76,7 +76,7 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
         output::print_line(format_args!("{}: not found again", trace.violation.oracle));
         return Ok(());
     };
-    for line in story::align(&story::tell(&view, &violation)) {
+    for line in story::align(&story::steps_of(&view, &violation)) {
         output::print_line(line);
     }
     if let Some(folder) = &flags.export {

@@ -9,7 +9,8 @@ use pilothouse_sim::actor::Actor;
 use pilothouse_sim::export::Files;
 use pilothouse_sim::finding::trace::Input;
 use pilothouse_sim::oracle::{Oracles, invariants_of};
-use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState};
+use pilothouse_sim::plan::ActorStep;
+use pilothouse_sim::scenario::actor::{ActorDefinition, ActorState, Behaviour, shorter_tasks};
 use pilothouse_sim::scenario::generate::{
     Generated, NameForm, Place, Role, WatchReference, WatchedKind, generate,
 };
@@ -179,6 +180,19 @@ impl Subject {
     /// Returns the files and digests of the plugins and of the upgrade.
     pub(super) fn plugin_inputs(&self) -> Vec<Input> {
         self.inputs.iter().chain(&self.upgrade).map(|input| input.file.input.clone()).collect()
+    }
+
+    /// Returns the shorter tasks of the user, each as the steps that it leaves out. None if several actors have steps: one may wait for another.
+    pub(super) fn shorter_tasks(&self) -> Vec<Vec<ActorStep>> {
+        let actors: Vec<&ActorDefinition> = match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => scenario.actors.iter().map(Arc::as_ref).collect(),
+            Surroundings::Generated(generated) => generated.user.iter().map(Arc::as_ref).collect(),
+        };
+        let has_steps = |actor: &&&ActorDefinition| matches!(actor.behaviour, Behaviour::Steps(_));
+        match actors.iter().filter(has_steps).collect::<Vec<_>>()[..] {
+            [actor] => shorter_tasks(actor),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the scenario's file and digest.

@@ -1,6 +1,7 @@
 //! `pilothouse sim --recording`: replays recorded reconciles with a plugin, up to the first that differs.
 
 mod files;
+mod plugin;
 mod report;
 
 use std::io;
@@ -9,15 +10,15 @@ use std::path::Path;
 use pilothouse_controller::recording::{
     ReadError, RecordingHead, RecordingReader, Replayed, Replayer, SkipReason,
 };
-use pilothouse_plugin::Engine;
 
 use crate::{CommandError, CommandResult, output, shutdown};
+pub(crate) use plugin::Plugin;
 
 /// Replays the recording at `recording`, a file or the directory of one plugin, with the plugin's file. Succeeds if all reconciles are equal.
 ///
 /// # Errors
 /// Returns a failure at the first reconcile that differs, and a usage error if the recording or the plugin cannot be used.
-pub(crate) async fn run(recording: &Path, plugin: &Path, engine: &Engine) -> CommandResult {
+pub(crate) async fn run(recording: &Path, mut plugin: Plugin) -> CommandResult {
     let stop = shutdown::on_signal()?;
     let mut counts = Counts::default();
     let mut current: Option<(RecordingHead, Replayer)> = None;
@@ -38,9 +39,7 @@ pub(crate) async fn run(recording: &Path, plugin: &Path, engine: &Engine) -> Com
         let head = reader.head().clone();
         let replayer = match current.take() {
             Some((last, replayer)) if last.config == head.config => replayer,
-            _ => Replayer::load(engine, plugin, &head)
-                .await
-                .map_err(|error| CommandError::Usage(format!("{}: {error}", plugin.display())))?,
+            _ => plugin.load(&head).await?,
         };
         output::print_line(report::heading(&file, &head, replayer.digest()));
         while let Some(reconcile) = reader.next_reconcile().map_err(unreadable)? {
@@ -53,7 +52,10 @@ pub(crate) async fn run(recording: &Path, plugin: &Path, engine: &Engine) -> Com
                 .await
                 .map_err(|error| CommandError::Usage(format!("{place}: {error}")))?;
             match replayed {
-                Replayed::Equal => counts.equal += 1,
+                Replayed::Equal { uncompared_values } => {
+                    counts.equal += 1;
+                    counts.uncompared_values += uncompared_values;
+                }
                 Replayed::Skipped(reason) => counts.skip(reason),
                 Replayed::Different(difference) => {
                     for line in report::lines(&place, &reconcile, &difference) {
@@ -90,6 +92,8 @@ struct Counts {
     equal: u64,
     http: u64,
     abandoned: u64,
+    /// Values of Secrets in the reconciles that are equal otherwise.
+    uncompared_values: u64,
 }
 
 impl Counts {
@@ -103,13 +107,19 @@ impl Counts {
 
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { equal, http, abandoned } = self;
+        let Self { equal, http, abandoned, uncompared_values } = self;
         write!(f, "{equal} reconciles are equal")?;
         if *http > 0 {
             write!(f, ", {http} with HTTP requests were not replayed")?;
         }
         if *abandoned > 0 {
             write!(f, ", {abandoned} were equal until a call without an answer")?;
+        }
+        if *uncompared_values > 0 {
+            write!(
+                f,
+                ", {uncompared_values} values of Secrets were not compared, because the recording has only their hashes"
+            )?;
         }
         Ok(())
     }
@@ -142,6 +152,11 @@ mod tests {
         assert_eq!(
             counts.to_string(),
             "3 reconciles are equal, 1 with HTTP requests were not replayed, 1 were equal until a call without an answer"
+        );
+        let counts = Counts { equal: 3, uncompared_values: 2, ..Counts::default() };
+        assert_eq!(
+            counts.to_string(),
+            "3 reconciles are equal, 2 values of Secrets were not compared, because the recording has only their hashes"
         );
     }
 }

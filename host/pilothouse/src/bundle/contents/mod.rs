@@ -1,13 +1,17 @@
 //! Reads a support bundle, for `show`. It may come from anybody: the size and number of its files are bounded, and what cannot be read is
 //! left out with a line that says so.
 
+mod entries;
+mod status;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 use pilothouse_controller::{Explanation, PluginKeys, PluginLogLine, PluginStatus};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+
+use entries::Entries;
 
 /// The folder in the archive.
 const FOLDER: &str = "pilothouse-bundle";
@@ -17,8 +21,6 @@ const MAX_UNPACKED: u64 = 1 << 30;
 const MAX_FILE: u64 = 64 << 20;
 /// The maximum size of all files that are read, in bytes.
 const MAX_READ: u64 = 256 << 20;
-/// The maximum number of files.
-const MAX_FILES: usize = 10_000;
 /// The maximum number of problems that are reported, and of characters of one.
 const MAX_PROBLEMS: usize = 100;
 const MAX_PROBLEM: usize = 300;
@@ -49,15 +51,11 @@ impl BundleContents {
 
     fn read_up_to(bundle: impl Read, max_unpacked: u64, max_file: u64) -> Result<Self, String> {
         let mut archive = tar::Archive::new(GzDecoder::new(bundle).take(max_unpacked));
+        let mut entries = Entries::of(&mut archive)?;
         let mut contents = Self::default();
         let mut room = MAX_READ;
         let mut has_status = false;
-        for (number, entry) in archive.entries().map_err(|error| text_of(&error))?.enumerate() {
-            let mut entry = entry.map_err(|error| text_of(&error))?;
-            if number >= MAX_FILES {
-                return Err(format!("it has more than {MAX_FILES} files"));
-            }
-            let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        while let Some((path, mut entry)) = entries.next_file()? {
             let path = path.strip_prefix(FOLDER).and_then(|path| path.strip_prefix('/')).unwrap_or_default();
             if !is_shown(path) {
                 continue;
@@ -82,12 +80,8 @@ impl BundleContents {
     /// Adds a file.
     fn add(&mut self, path: &str, text: &str) {
         if path == "status.json" {
-            match parsed::<Value>(path, text) {
-                Ok(mut status) => {
-                    self.add_plugins(status.get_mut("plugins").map(Value::take).unwrap_or_default());
-                }
-                Err(problem) => self.report(&problem),
-            }
+            let plugins = status::plugins(text, &mut |problem| self.report(&format!("{path}: {problem}")));
+            self.plugins.extend(plugins);
         } else if path == "explain.ndjson" {
             self.explanations = self.lines(path, text);
         } else if path == "logs.ndjson" {
@@ -100,18 +94,6 @@ impl BundleContents {
                     self.keys.insert(name.to_owned(), keys);
                 }
                 Err(problem) => self.report(&problem),
-            }
-        }
-    }
-
-    /// Adds the plugins that can be read. A redacted number is no number any more.
-    fn add_plugins(&mut self, plugins: Value) {
-        let Value::Array(plugins) = plugins else { return };
-        for plugin in plugins {
-            let name = plugin["name"].as_str().unwrap_or_default().to_owned();
-            match serde_json::from_value(plugin) {
-                Ok(plugin) => self.plugins.push(plugin),
-                Err(error) => self.report(&format!("status.json: plugin {name:?}: {error}")),
             }
         }
     }
@@ -162,7 +144,7 @@ fn text_of(error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::archive::Archive;
     use super::*;
@@ -211,6 +193,69 @@ mod tests {
         assert_eq!(problems.len(), MAX_PROBLEMS + 1);
         assert!(problems.iter().all(|problem| problem.chars().count() <= MAX_PROBLEM));
         assert_eq!(problems.last().map(String::as_str), Some("there are more problems"));
+    }
+
+    /// Returns a bundle with this extension header before its last file, which is a status.
+    fn with_extension(kind: tar::EntryType, content: &[u8], status: &str) -> Vec<u8> {
+        let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut builder = tar::Builder::new(encoder);
+        let mut append = |kind, content: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(content.len() as u64);
+            header.set_path("any").expect("a path");
+            header.set_cksum();
+            builder.append(&header, content).expect("appended");
+        };
+        append(kind, content);
+        append(tar::EntryType::Regular, status.as_bytes());
+        builder.into_inner().expect("an archive").finish().expect("compressed")
+    }
+
+    #[test]
+    fn extension_headers_name_a_file_up_to_their_limit() {
+        let status = json!({"plugins": [plugin("a")]}).to_string();
+        let path = format!("{FOLDER}/status.json");
+        let record = format!(" path={path}\n");
+        let record = format!("{}{record}", record.len() + 2);
+        for (kind, content) in
+            [(tar::EntryType::GNULongName, format!("{path}\0")), (tar::EntryType::XHeader, record)]
+        {
+            let bytes = with_extension(kind, content.as_bytes(), &status);
+            let contents = BundleContents::read(bytes.as_slice()).expect("a bundle");
+            assert_eq!(contents.plugins.len(), 1, "{kind:?}");
+        }
+        for kind in [
+            tar::EntryType::GNULongName,
+            tar::EntryType::GNULongLink,
+            tar::EntryType::XHeader,
+            tar::EntryType::XGlobalHeader,
+        ] {
+            let bytes = with_extension(kind, &vec![0; 8 << 20], &status);
+            assert!(bytes.len() < 64 << 10, "it compresses well");
+            let error = BundleContents::read(bytes.as_slice()).expect_err("it is refused");
+            assert!(error.contains("extension header"), "{kind:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_up_to_a_number_and_size_of_plugins() {
+        let bytes = bundle(&[("status.json", format!(r#"{{"plugins":[0{}]}}"#, ",0".repeat(1 << 20)))]);
+        let contents = BundleContents::read(bytes.as_slice()).expect("a bundle");
+        assert!(contents.plugins.is_empty() && contents.problems.len() <= MAX_PROBLEMS + 1);
+        let many: Vec<_> = (0..=status::MAX_PLUGINS).map(|number| plugin(&number.to_string())).collect();
+        let contents = bundle(&[("status.json", json!({"plugins": many}).to_string())]);
+        let contents = BundleContents::read(contents.as_slice()).expect("a bundle");
+        assert_eq!(contents.plugins.len(), status::MAX_PLUGINS);
+        assert_eq!(
+            contents.problems,
+            ["status.json: it has more than 10000 plugins, of which the others are left out"]
+        );
+        let mut large = plugin("large");
+        large["error"] = json!("a".repeat(status::MAX_PLUGIN));
+        let contents = bundle(&[("status.json", json!({"plugins": [large, plugin("b")]}).to_string())]);
+        let contents = BundleContents::read(contents.as_slice()).expect("a bundle");
+        assert_eq!((contents.plugins.len(), contents.problems.len()), (1, 1), "{:?}", contents.problems);
     }
 
     #[test]

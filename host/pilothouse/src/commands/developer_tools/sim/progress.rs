@@ -1,4 +1,4 @@
-//! Follows a search: prints progress and findings, and saves traces.
+//! The progress of a search: prints progress and findings, and saves traces.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write, stderr};
@@ -9,7 +9,7 @@ use pilothouse_sim::Run;
 use pilothouse_sim::finding::Finding;
 use pilothouse_sim::finding::trace::{Input, Trace};
 use pilothouse_sim::plan::Plan;
-use pilothouse_sim::search::{Observer, Strategy};
+use pilothouse_sim::search::{SearchProgress, Strategy};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -173,7 +173,7 @@ fn arguments_of(flags: &Sim) -> Vec<String> {
     arguments
 }
 
-impl Observer for Progress {
+impl SearchProgress for Progress {
     fn elapsed(&self) -> Duration {
         self.time()
     }
@@ -188,7 +188,7 @@ impl Observer for Progress {
         }
     }
 
-    fn progress(&mut self, strategy: Strategy, runs: u64) {
+    fn batch_ended(&mut self, strategy: Strategy, runs: u64) {
         if self.shows_progress && self.printed.elapsed() >= INTERVAL {
             self.printed = Instant::now();
             let _ = write!(stderr(), "\r\u{1b}[K{}: {runs} runs, {:.0} s", strategy.name(), self.seconds());
