@@ -183,6 +183,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and $resource.enabled (eq .Values.cache.type "none") (not (dig "registries" "cacheDir" "" .Values.config)) -}}
 {{- fail "pluginResource.enabled needs a directory for pulled plugins: use another cache.type than \"none\", or set config.registries.cacheDir to a mounted volume" -}}
 {{- end -}}
+{{- if and (dig "plugins" list .Values.config) (eq .Values.cache.type "none") (not (dig "registries" "cacheDir" "" .Values.config)) -}}
+{{- fail "config.plugins needs a directory for pulled plugins: use another cache.type than \"none\", or set config.registries.cacheDir to a mounted volume" -}}
+{{- end -}}
 {{- if and .Values.prometheus.podMonitor.enabled .Values.prometheus.serviceMonitor.enabled -}}
 {{- fail "prometheus.podMonitor.enabled and prometheus.serviceMonitor.enabled are both true: every metric would be scraped twice; enable one" -}}
 {{- end -}}
