@@ -158,7 +158,7 @@ fn record(
     };
     let started = start_recording(&options, environment, metrics);
     let (recorder, task) = started.map_err(|error| format!("a recording: {error}"))?;
-    host.set_observer(Arc::new(recorder));
+    host.set_recorder_factory(Arc::new(recorder));
     Ok(task)
 }
 

@@ -43,15 +43,15 @@ pub(crate) struct Arguments {
 struct Attempt {
     /// Which finding of the search, from 1; 0 if there is none.
     finding: usize,
-    wrong: Verdict,
-    right: Verdict,
-    /// The oracle, or why there is no verdict.
+    wrong: ScriptOutcome,
+    right: ScriptOutcome,
+    /// The oracle, or why there is no outcome.
     remark: String,
 }
 
-/// The verdict of the exported script.
+/// The outcome of the exported script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ScriptOutcome {
     Reproduced,
     NotReproduced,
     CouldNotRun,
@@ -59,8 +59,8 @@ enum Verdict {
     None,
 }
 
-impl Verdict {
-    /// Returns the verdict of an exit code.
+impl ScriptOutcome {
+    /// Returns the outcome of an exit code.
     fn of(code: Option<i32>) -> Self {
         match code {
             Some(1) => Self::Reproduced,
@@ -82,11 +82,11 @@ impl Verdict {
 impl Attempt {
     /// Whether the finding happens with the bug, and does not without it.
     fn is_proof(&self) -> bool {
-        self.wrong == Verdict::Reproduced && self.right == Verdict::NotReproduced
+        self.wrong == ScriptOutcome::Reproduced && self.right == ScriptOutcome::NotReproduced
     }
 
-    fn without_verdict(finding: usize, remark: String) -> Self {
-        Self { finding, wrong: Verdict::None, right: Verdict::None, remark }
+    fn without_outcome(finding: usize, remark: String) -> Self {
+        Self { finding, wrong: ScriptOutcome::None, right: ScriptOutcome::None, remark }
     }
 
     /// Returns the line of the printed table.
@@ -159,22 +159,22 @@ impl Setting<'_> {
         let wrong = self.plugins.join(case.plugin(Twin::Wrong));
         let scenario = self.root.join(FOLDER).join(&case.scenario);
         let report = simulate(&self.host, &wrong, Some(&scenario), &folder, &[])?;
-        let mut last = Attempt::without_verdict(0, "the simulation found nothing".to_owned());
+        let mut last = Attempt::without_outcome(0, "the simulation found nothing".to_owned());
         for (index, finding) in report.findings.iter().enumerate().take(MAX_FINDINGS) {
             let number = index + 1;
             let exported = folder.join(format!("finding-{number}"));
             if let Err(reason) =
                 self.export(case, &folder.join(format!("finding-{number}.trace")), &exported)?
             {
-                last = Attempt::without_verdict(number, reason);
+                last = Attempt::without_outcome(number, reason);
                 continue;
             }
             let wrong = self.reproduce(&exported, None)?;
             let right = match wrong {
-                Verdict::Reproduced => {
+                ScriptOutcome::Reproduced => {
                     self.reproduce(&exported, Some(&self.plugins.join(case.plugin(Twin::Right))))?
                 }
-                _ => Verdict::None,
+                _ => ScriptOutcome::None,
             };
             last = Attempt { finding: number, wrong, right, remark: finding.oracle.clone() };
             if last.is_proof() {
@@ -213,7 +213,7 @@ impl Setting<'_> {
     }
 
     /// Runs an exported script, and keeps its output beside it.
-    fn reproduce(&self, folder: &Path, plugin: Option<&Path>) -> Result<Verdict> {
+    fn reproduce(&self, folder: &Path, plugin: Option<&Path>) -> Result<ScriptOutcome> {
         let mut command = Command::new("python3");
         command.arg("-B").arg(folder.join("reproduce.py"));
         command.arg("--kubeconfig").arg(&self.kubeconfig).arg("--pilothouse").arg(&self.host);
@@ -226,7 +226,7 @@ impl Setting<'_> {
         let _ = write!(text, "{}\n{status}\n", String::from_utf8_lossy(&stderr));
         let log = folder.join(if plugin.is_some() { "right.log" } else { "wrong.log" });
         fs::write(&log, text).with_context(|| format!("write {}", log.display()))?;
-        Ok(Verdict::of(status.code()))
+        Ok(ScriptOutcome::of(status.code()))
     }
 }
 
@@ -238,8 +238,8 @@ mod tests {
     fn attempt(wrong: Option<i32>, right: Option<i32>) -> Attempt {
         Attempt {
             finding: 2,
-            wrong: Verdict::of(wrong),
-            right: Verdict::of(right),
+            wrong: ScriptOutcome::of(wrong),
+            right: ScriptOutcome::of(right),
             remark: "summary".to_owned(),
         }
     }
@@ -260,7 +260,7 @@ mod tests {
         let line = attempt(Some(1), Some(0)).line(case);
         assert_eq!(line, "  1  a                            2  reproduced      not reproduced  summary");
         assert_eq!(HEADER.find("oracle"), line.find("summary"));
-        let none = Attempt::without_verdict(0, "nothing".to_owned()).line(case);
+        let none = Attempt::without_outcome(0, "nothing".to_owned()).line(case);
         assert_eq!(HEADER.find("oracle"), none.find("nothing"));
     }
 }

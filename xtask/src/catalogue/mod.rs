@@ -4,12 +4,12 @@ mod examples;
 pub(crate) mod exported;
 mod guests;
 mod limits;
+mod outcome;
 mod readme;
 pub(crate) mod report;
 mod simulate;
 mod table;
 mod variants;
-mod verdict;
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,10 @@ use clap::{Args, ValueEnum};
 
 use crate::{cargo, host};
 use limits::Measures;
+use outcome::CaseOutcome;
 use report::Report;
 pub(crate) use simulate::simulate;
 use table::{Case, Catalogue, Twin};
-use verdict::Verdict;
 
 /// The folder of the catalogue, in the repository.
 pub(crate) const FOLDER: &str = "examples/catalogue";
@@ -127,7 +127,7 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     if let Some(seeds) = arguments.master_seeds {
         return variants::with_master_seeds(&setting, &cases, seeds);
     }
-    println!("{}", verdict::HEADER);
+    println!("{}", outcome::HEADER);
     if arguments.guarantees.is_some() {
         return variants::with_guarantees(&setting, &cases);
     }
@@ -139,9 +139,9 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     for case in cases {
         for twin in [Twin::Wrong, Twin::Right] {
             let report = setting.simulate(case, twin, Some(&setting.scenario(case)), &[])?;
-            let verdict = Verdict::of(case, twin, &report, catalogue.gap(case, twin));
-            println!("{}", verdict::line(case, twin, &report, &verdict));
-            if let Verdict::Problem(problem) = verdict {
+            let outcome = CaseOutcome::of(case, twin, &report, catalogue.gap(case, twin));
+            println!("{}", outcome::line(case, twin, &report, &outcome));
+            if let CaseOutcome::Problem(problem) = outcome {
                 problems.push(format!("{}: {problem}", case.plugin(twin)));
             }
             if let (Twin::Wrong, Some(finding)) = (twin, report.findings.first()) {

@@ -5,8 +5,8 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use super::Setting;
+use super::outcome::{self, CaseOutcome};
 use super::table::{Case, Twin};
-use super::verdict::{self, Verdict};
 
 /// The share of master seeds with which each wrong twin must be found, in percent.
 const REQUIRED_SHARE: u64 = 95;
@@ -24,7 +24,7 @@ pub(super) fn without_scenarios(setting: &Setting<'_>, cases: &[&Case]) -> Resul
     for case in cases {
         for twin in [Twin::Wrong, Twin::Right] {
             let report = setting.simulate(case, twin, None, &[])?;
-            println!("{}", verdict::line(case, twin, &report, &Verdict::Correct));
+            println!("{}", outcome::line(case, twin, &report, &CaseOutcome::Correct));
             match (twin, report.findings.first()) {
                 (Twin::Wrong, first) => found += usize::from(first.is_some()),
                 (Twin::Right, None) => {}
@@ -105,7 +105,7 @@ pub(super) fn with_guarantees(setting: &Setting<'_>, cases: &[&Case]) -> Result<
         fs::write(&bounded, with_bounds(&text)?).with_context(|| format!("write {}", bounded.display()))?;
         for twin in [Twin::Wrong, Twin::Right] {
             let report = setting.simulate(case, twin, Some(&bounded), &["--guarantees", "on"])?;
-            println!("{}", verdict::line(case, twin, &report, &Verdict::Correct));
+            println!("{}", outcome::line(case, twin, &report, &CaseOutcome::Correct));
             if let Some(finding) = report.findings.first() {
                 problems.push(format!("{}: {}: {}", case.plugin(twin), finding.oracle, finding.explanation));
             }

@@ -40,6 +40,9 @@ const ACCEPTANCE: &str = "acceptance-rust";
 const PLUGINS: &str = "plugins";
 /// Accounts of the namespace `default`: one that may read metrics, one that may read the whole status port, and one that may read nothing.
 const ACCOUNTS: [&str; 3] = ["prometheus", "operator", "stranger"];
+/// The system calls of the host and of container runtimes.
+#[cfg(target_os = "linux")]
+const SECCOMP_PROFILE: &str = "deploy/seccomp/pilothouse.json";
 /// The chart's role of those who may read the status port.
 const STATUS_READER: &str = "pilothouse:status-reader";
 
@@ -128,7 +131,7 @@ fn test(root: &Path, pilothouse: &Path, layout: Option<&Path>, plugins: [&Path; 
     let pod = Pod::parse(&pod.context("the chart has no Deployment")?["spec"]["template"]["spec"], RELEASE)?;
 
     let seccomp = folder.join("seccomp.bpf");
-    fs::write(&seccomp, seccomp_program()?).with_context(|| format!("write {}", seccomp.display()))?;
+    fs::write(&seccomp, seccomp_program(root)?).with_context(|| format!("write {}", seccomp.display()))?;
     let files = ClusterFiles { api: &api, server: &server, folder: inside.path() };
     files.write(&pod)?;
     let (config_maps, account) = (files.config_maps(), files.account());
@@ -178,17 +181,31 @@ fn folder_for_everybody() -> Result<TempDir> {
     Ok(folder)
 }
 
-/// Returns the program of the seccomp profile, which is downloaded with its Go module.
+/// Returns the program of the seccomp profile in `deploy/seccomp`.
+///
+/// # Errors
+/// Errors if the profile allows a call that container runtimes refuse by default. The default profile is downloaded with its Go module.
 #[cfg(target_os = "linux")]
-fn seccomp_program() -> Result<Vec<u8>> {
-    let file = tools::SECCOMP_PROFILE.download()?.join("default.json");
-    let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-    let profile = serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))?;
+fn seccomp_program(root: &Path) -> Result<Vec<u8>> {
+    let profile = read_profile(&root.join(SECCOMP_PROFILE))?;
+    let default = read_profile(&tools::SECCOMP_PROFILE.download()?.join("default.json"))?;
+    let calls = seccomp::calls_beyond(&profile, &default)?;
+    ensure!(
+        calls.is_empty(),
+        "{SECCOMP_PROFILE} allows {}, which container runtimes refuse by default",
+        calls.join(", ")
+    );
     seccomp::program(&profile)
 }
 
+#[cfg(target_os = "linux")]
+fn read_profile(file: &Path) -> Result<Value> {
+    let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("read {}", file.display()))
+}
+
 #[cfg(not(target_os = "linux"))]
-fn seccomp_program() -> Result<Vec<u8>> {
+fn seccomp_program(_root: &Path) -> Result<Vec<u8>> {
     anyhow::bail!("this system has no seccomp: run container-test on Linux")
 }
 

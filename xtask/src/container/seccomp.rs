@@ -1,7 +1,8 @@
-//! The seccomp profile `RuntimeDefault` as a program for the kernel. Pure.
+//! Seccomp profiles as programs for the kernel, and what one of them allows beyond another. Pure.
 //!
-//! The profile is the file that moby publishes, from which those of container runtimes are derived. Of its entries, those apply that a container
-//! without any capability gets on this machine's architecture.
+//! Of the entries of a profile, those apply that a container without any capability gets on this machine's architecture.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use seccompiler::{TargetArch, compile_from_json, sock_filter};
@@ -61,6 +62,29 @@ pub(super) fn program(profile: &Value) -> Result<Vec<u8>> {
         bytes
     };
     Ok(instructions.into_iter().flat_map(bytes).collect())
+}
+
+/// Returns the calls that a profile allows and another one refuses, in order. A call with conditions in the other profile alone counts, too.
+/// Conditions are not compared with each other.
+///
+/// # Errors
+/// Errors if one of the profiles has something that this function does not know.
+pub(super) fn calls_beyond(profile: &Value, other: &Value) -> Result<Vec<String>> {
+    let arch = std::env::consts::ARCH;
+    let calls = |profile: &Value| -> Result<BTreeMap<String, bool>> {
+        let mut calls = BTreeMap::new();
+        for rule in rules(profile, arch)?.allowed {
+            let name = rule["syscall"].as_str().unwrap_or_default().to_owned();
+            *calls.entry(name).or_default() |= rule["args"].is_null();
+        }
+        Ok(calls)
+    };
+    let allowed = calls(other)?;
+    let is_beyond = |name: &str, is_unconditional: bool| {
+        allowed.get(name).is_none_or(|&is_allowed_always| is_unconditional && !is_allowed_always)
+    };
+    let calls = calls(profile)?.into_iter();
+    Ok(calls.filter(|(name, always)| is_beyond(name, *always)).map(|(name, _)| name).collect())
 }
 
 fn compile(allowed: &[Value], refused_with: u64, target: TargetArch) -> Result<Vec<sock_filter>> {
@@ -177,6 +201,16 @@ mod tests {
         assert!(bytes.len().is_multiple_of(8) && instructions.len() > 10, "{bytes:?}");
         assert_eq!(instructions[1][4..], CLONE3.1.to_ne_bytes());
         assert_eq!(instructions[2][4..], (RETURN_ERRNO | 38).to_ne_bytes());
+    }
+
+    #[test]
+    fn calls_beyond_a_profile_are_those_that_it_refuses_or_restricts() {
+        let other = profile();
+        assert_eq!(calls_beyond(&other, &other).expect("calls"), Vec::<String>::new());
+        let mut wider = profile();
+        wider["syscalls"][0]["names"] = json!(["ptrace", "read", "clone"]);
+        assert_eq!(calls_beyond(&wider, &other).expect("calls"), ["clone", "ptrace"]);
+        assert_eq!(calls_beyond(&other, &wider).expect("calls"), ["no_call_of_any_machine"]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `cargo xtask planted`: inserts known bugs into a copy of the host, one at a time, and checks that `pilothouse sim` finds them with correct
 //! plugins. With the unchanged host, the same searches must find nothing.
 
+mod outcome;
 mod table;
-mod verdict;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,8 +15,8 @@ use crate::catalogue::report::Report;
 use crate::catalogue::{FOLDER, simulate};
 use crate::guests::build_rust_examples;
 use crate::{cargo, checkout, host};
+use outcome::DetectionOutcome;
 use table::{Bug, Bugs};
-use verdict::Verdict;
 
 /// Where everything is built, from the root of the repository.
 const OUTPUT: &str = "target/planted";
@@ -57,21 +57,21 @@ pub(crate) fn run(root: &Path, arguments: &Arguments) -> Result<()> {
     };
     println!("planted: building the unchanged host (takes several minutes the first time)");
     let unchanged = hosts.build()?;
-    println!("{}", verdict::HEADER);
+    println!("{}", outcome::HEADER);
     let mut problems = Vec::new();
-    let mut judge = |name: &str, report: &Report, verdict: Verdict| {
-        println!("{}", verdict::line(name, report, &verdict));
-        if let Verdict::Problem(problem) = verdict {
+    let mut judge = |name: &str, report: &Report, outcome: DetectionOutcome| {
+        println!("{}", outcome::line(name, report, &outcome));
+        if let DetectionOutcome::Problem(problem) = outcome {
             problems.push(format!("{name}: {problem}"));
         }
     };
     for subject in bugs.iter().map(|bug| bug.subject()).collect::<BTreeSet<_>>() {
         let report = search(&unchanged, "unchanged", subject)?;
-        judge(&format!("unchanged: {}", subject.0), &report, Verdict::of_unchanged(&report));
+        judge(&format!("unchanged: {}", subject.0), &report, DetectionOutcome::of_unchanged(&report));
     }
     for bug in bugs {
         let report = hosts.with_bug(bug, |host| search(host, &bug.name, bug.subject()))?;
-        judge(&bug.name, &report, Verdict::of_bug(bug, &report));
+        judge(&bug.name, &report, DetectionOutcome::of_bug(bug, &report));
     }
     ensure!(problems.is_empty(), "planted:\n  {}", problems.join("\n  "));
     Ok(())

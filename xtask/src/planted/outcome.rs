@@ -9,14 +9,14 @@ pub(super) const HEADER: &str =
 
 /// Whether a search found what it had to find.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum DetectionOutcome {
     /// It did.
     Correct,
     /// It did not.
     Problem(String),
 }
 
-impl Verdict {
+impl DetectionOutcome {
     /// Judges a search with the unchanged host: it must find nothing.
     pub(super) fn of_unchanged(report: &Report) -> Self {
         match report.findings.first() {
@@ -46,12 +46,12 @@ impl Verdict {
 }
 
 /// Returns the line of a search in the printed table: of the first finding, if there is one.
-pub(super) fn line(name: &str, report: &Report, verdict: &Verdict) -> String {
+pub(super) fn line(name: &str, report: &Report, outcome: &DetectionOutcome) -> String {
     let first = report.findings.first();
-    let result = match (verdict, first) {
-        (Verdict::Problem(_), _) => "PROBLEM",
-        (Verdict::Correct, Some(_)) => "found",
-        (Verdict::Correct, None) => "clean",
+    let result = match (outcome, first) {
+        (DetectionOutcome::Problem(_), _) => "PROBLEM",
+        (DetectionOutcome::Correct, Some(_)) => "found",
+        (DetectionOutcome::Correct, None) => "clean",
     };
     let runs = first.map_or(report.runs, |finding| finding.runs);
     let oracle = first.map(|finding| format!("  {}", finding.oracle)).unwrap_or_default();
@@ -84,10 +84,13 @@ mod tests {
 
     #[test]
     fn a_bug_must_be_found_by_an_expected_oracle() {
-        assert_eq!(Verdict::of_bug(&bug(), &report(&["orphan", "same end"])), Verdict::Correct);
-        let problem = |oracles: &[&str]| match Verdict::of_bug(&bug(), &report(oracles)) {
-            Verdict::Problem(problem) => problem,
-            Verdict::Correct => panic!("{oracles:?} is taken for correct"),
+        assert_eq!(
+            DetectionOutcome::of_bug(&bug(), &report(&["orphan", "same end"])),
+            DetectionOutcome::Correct
+        );
+        let problem = |oracles: &[&str]| match DetectionOutcome::of_bug(&bug(), &report(oracles)) {
+            DetectionOutcome::Problem(problem) => problem,
+            DetectionOutcome::Correct => panic!("{oracles:?} is taken for correct"),
         };
         assert_eq!(problem(&[]), "T: nothing was found in 2000 schedules; expected was summary or same end");
         assert!(problem(&["orphan"]).starts_with("T: it was reported by orphan: two are there; expected"));
@@ -95,16 +98,19 @@ mod tests {
 
     #[test]
     fn the_unchanged_host_must_not_be_reported() {
-        assert_eq!(Verdict::of_unchanged(&report(&[])), Verdict::Correct);
-        assert!(matches!(Verdict::of_unchanged(&report(&["summary"])), Verdict::Problem(_)));
+        assert_eq!(DetectionOutcome::of_unchanged(&report(&[])), DetectionOutcome::Correct);
+        assert!(matches!(
+            DetectionOutcome::of_unchanged(&report(&["summary"])),
+            DetectionOutcome::Problem(_)
+        ));
     }
 
     #[test]
     fn a_line_has_the_columns_of_the_header() {
-        let found = line("stale-index", &report(&["summary"]), &Verdict::Correct);
+        let found = line("stale-index", &report(&["summary"]), &DetectionOutcome::Correct);
         assert_eq!(found, "stale-index                            found             12      0.3  summary");
         assert_eq!(HEADER.find("oracle"), found.find("summary"));
-        assert!(line("a", &report(&[]), &Verdict::Correct).contains(" clean "));
-        assert!(line("a", &report(&[]), &Verdict::Problem(String::new())).contains(" PROBLEM "));
+        assert!(line("a", &report(&[]), &DetectionOutcome::Correct).contains(" clean "));
+        assert!(line("a", &report(&[]), &DetectionOutcome::Problem(String::new())).contains(" PROBLEM "));
     }
 }

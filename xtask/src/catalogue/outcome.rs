@@ -9,7 +9,7 @@ pub(super) const HEADER: &str =
 
 /// Whether the simulation judged a twin as it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum CaseOutcome {
     /// It did.
     Correct,
     /// It did not, which is known.
@@ -18,7 +18,7 @@ pub(super) enum Verdict {
     Problem(String),
 }
 
-impl Verdict {
+impl CaseOutcome {
     /// Judges the report on a twin. `gap` is the reason of a known gap.
     pub(super) fn of(case: &Case, twin: Twin, report: &Report, gap: Option<&str>) -> Self {
         let is_correct = report.findings.is_empty() == (twin == Twin::Right);
@@ -41,10 +41,10 @@ impl Verdict {
 }
 
 /// Returns the line of a twin in the printed table. Schedules and seconds are those until the first finding was shrunk, or of the whole search.
-pub(super) fn line(case: &Case, twin: Twin, report: &Report, verdict: &Verdict) -> String {
+pub(super) fn line(case: &Case, twin: Twin, report: &Report, outcome: &CaseOutcome) -> String {
     let first = report.findings.first();
-    let result = match (verdict, first) {
-        (Verdict::Gap, _) => "known gap",
+    let result = match (outcome, first) {
+        (CaseOutcome::Gap, _) => "known gap",
         (_, Some(_)) => "found",
         (_, None) => "not found",
     };
@@ -87,12 +87,13 @@ mod tests {
     #[test]
     fn a_wrong_twin_must_be_found_and_a_right_one_must_not() {
         let catalogue = catalogue("gaps: []\n");
-        let of = |twin, oracles: &[&str], gap| Verdict::of(&catalogue.cases[0], twin, &report(oracles), gap);
-        assert_eq!(of(Twin::Wrong, &["summary"], None), Verdict::Correct);
-        assert_eq!(of(Twin::Right, &[], None), Verdict::Correct);
-        let Verdict::Problem(missed) = of(Twin::Wrong, &[], None) else { panic!("it was not found") };
+        let of =
+            |twin, oracles: &[&str], gap| CaseOutcome::of(&catalogue.cases[0], twin, &report(oracles), gap);
+        assert_eq!(of(Twin::Wrong, &["summary"], None), CaseOutcome::Correct);
+        assert_eq!(of(Twin::Right, &[], None), CaseOutcome::Correct);
+        let CaseOutcome::Problem(missed) = of(Twin::Wrong, &[], None) else { panic!("it was not found") };
         assert_eq!(missed, "nothing was found in 2000 schedules; expected was summary");
-        let Verdict::Problem(false_alarm) = of(Twin::Right, &["orphan"], None) else {
+        let CaseOutcome::Problem(false_alarm) = of(Twin::Right, &["orphan"], None) else {
             panic!("it was reported")
         };
         assert_eq!(false_alarm, "it was reported by orphan: two are there");
@@ -101,27 +102,28 @@ mod tests {
     #[test]
     fn a_known_gap_is_no_problem_until_it_is_closed() {
         let catalogue = catalogue("gaps: []\n");
-        let of =
-            |twin, oracles: &[&str]| Verdict::of(&catalogue.cases[0], twin, &report(oracles), Some("known"));
-        assert_eq!(of(Twin::Wrong, &[]), Verdict::Gap);
-        assert_eq!(of(Twin::Right, &["orphan"]), Verdict::Gap);
-        assert!(matches!(of(Twin::Wrong, &["summary"]), Verdict::Problem(_)));
-        assert!(matches!(of(Twin::Right, &[]), Verdict::Problem(_)));
+        let of = |twin, oracles: &[&str]| {
+            CaseOutcome::of(&catalogue.cases[0], twin, &report(oracles), Some("known"))
+        };
+        assert_eq!(of(Twin::Wrong, &[]), CaseOutcome::Gap);
+        assert_eq!(of(Twin::Right, &["orphan"]), CaseOutcome::Gap);
+        assert!(matches!(of(Twin::Wrong, &["summary"]), CaseOutcome::Problem(_)));
+        assert!(matches!(of(Twin::Right, &[]), CaseOutcome::Problem(_)));
     }
 
     #[test]
     fn a_line_has_the_columns_of_the_header() {
         let catalogue = catalogue("gaps: []\n");
         let case = &catalogue.cases[0];
-        let found = line(case, Twin::Wrong, &report(&["summary"]), &Verdict::Correct);
+        let found = line(case, Twin::Wrong, &report(&["summary"]), &CaseOutcome::Correct);
         assert_eq!(
             found,
             "  1  a                      wrong  found             12      0.3      6       2  summary"
         );
         assert_eq!(HEADER.find("oracle"), found.find("summary"));
-        let clean = line(case, Twin::Right, &report(&[]), &Verdict::Correct);
+        let clean = line(case, Twin::Right, &report(&[]), &CaseOutcome::Correct);
         assert_eq!(clean, "  1  a                      right  not found       2000      9.7      -       -");
-        let other = line(case, Twin::Wrong, &report(&["orphan"]), &Verdict::Correct);
+        let other = line(case, Twin::Wrong, &report(&["orphan"]), &CaseOutcome::Correct);
         assert!(other.ends_with("orphan (not among those that were expected)"), "{other}");
     }
 }
