@@ -3,61 +3,63 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A built-in admission plugin, under its name in kube-apiserver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names are those of kube-apiserver, whose documentation describes them")]
-pub enum AdmissionPlugin {
+/// Defines the plugins, and lists them in the order in which they act.
+macro_rules! admission_plugins {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// A built-in admission plugin, under its name in kube-apiserver.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum AdmissionPlugin {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl AdmissionPlugin {
+            /// All plugins, in the order in which they act.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+admission_plugins! {
+    /// Applies the defaults of LimitRanges to Pods, and refuses Pods and claims outside their limits.
     LimitRanger,
+    /// Refuses Pods whose service account does not exist, and mounts the account's token.
     ServiceAccount,
+    /// Taints new Nodes as not ready.
     TaintNodesByCondition,
+    /// Applies the Pod Security Standards that the labels of a Namespace select.
     PodSecurity,
+    /// Sets the priority of Pods from their PriorityClass.
     Priority,
+    /// Lets Pods tolerate Nodes that are not ready or unreachable for 300 seconds.
     DefaultTolerationSeconds,
+    /// Sets the default StorageClass of claims that name none.
     DefaultStorageClass,
+    /// Sets the finalizers that keep claims and PersistentVolumes while they are used.
     StorageObjectInUseProtection,
+    /// Refuses larger requests of claims whose StorageClass does not allow expansion.
     PersistentVolumeClaimResize,
+    /// Sets the overhead and the scheduling of Pods from their RuntimeClass.
     RuntimeClass,
+    /// Sets the default IngressClass of Ingresses that name none.
     DefaultIngressClass,
+    /// Copies the topology labels of a Node to the Pods that are bound to it.
     PodTopologyLabels,
+    /// Validates updates of the subresource `resize` of Pods.
     PodResizeValidator,
+    /// Evaluates MutatingAdmissionPolicies.
     MutatingAdmissionPolicy,
+    /// Calls mutating webhooks.
     MutatingAdmissionWebhook,
+    /// Evaluates ValidatingAdmissionPolicies.
     ValidatingAdmissionPolicy,
+    /// Calls validating webhooks.
     ValidatingAdmissionWebhook,
+    /// Refuses requests that exceed a ResourceQuota.
     ResourceQuota,
 }
 
-use AdmissionPlugin::{
-    DefaultIngressClass, DefaultStorageClass, DefaultTolerationSeconds, LimitRanger, MutatingAdmissionPolicy,
-    MutatingAdmissionWebhook, PersistentVolumeClaimResize, PodResizeValidator, PodSecurity,
-    PodTopologyLabels, Priority, ResourceQuota, RuntimeClass, ServiceAccount, StorageObjectInUseProtection,
-    TaintNodesByCondition, ValidatingAdmissionPolicy, ValidatingAdmissionWebhook,
-};
-
 impl AdmissionPlugin {
-    /// All plugins, in the order in which they act.
-    pub const ALL: [Self; 18] = [
-        LimitRanger,
-        ServiceAccount,
-        TaintNodesByCondition,
-        PodSecurity,
-        Priority,
-        DefaultTolerationSeconds,
-        DefaultStorageClass,
-        StorageObjectInUseProtection,
-        PersistentVolumeClaimResize,
-        RuntimeClass,
-        DefaultIngressClass,
-        PodTopologyLabels,
-        PodResizeValidator,
-        MutatingAdmissionPolicy,
-        MutatingAdmissionWebhook,
-        ValidatingAdmissionPolicy,
-        ValidatingAdmissionWebhook,
-        ResourceQuota,
-    ];
-
     const fn bit(self) -> u32 {
         1 << self as u32
     }
@@ -75,7 +77,7 @@ pub struct UnknownAdmissionPlugin(String);
 
 impl fmt::Display for UnknownAdmissionPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = AdmissionPlugin::ALL.map(|plugin| plugin.to_string()).join(", ");
+        let known = AdmissionPlugin::ALL.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         write!(f, "no admission plugin {:?} can be enabled or disabled here; use one of {known}", self.0)
     }
 }
@@ -86,7 +88,7 @@ impl FromStr for AdmissionPlugin {
     type Err = UnknownAdmissionPlugin;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|plugin| plugin.to_string() == name);
+        let found = Self::ALL.iter().copied().find(|plugin| plugin.to_string() == name);
         found.ok_or_else(|| UnknownAdmissionPlugin(name.to_owned()))
     }
 }
@@ -113,23 +115,24 @@ impl AdmissionPlugins {
 
     /// Whether a plugin acts. All do by default, except `ServiceAccount`.
     pub(crate) fn acts(self, plugin: AdmissionPlugin) -> bool {
-        let is_default = plugin != ServiceAccount;
+        let is_default = plugin != AdmissionPlugin::ServiceAccount;
         self.disabled & plugin.bit() == 0 && (is_default || self.enabled & plugin.bit() != 0)
     }
 
     /// Whether a Pod without a service account gets the name `default`, whether or not that account exists.
     pub(crate) fn names_service_account(self) -> bool {
-        self.disabled & ServiceAccount.bit() == 0
+        self.disabled & AdmissionPlugin::ServiceAccount.bit() == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::AdmissionPlugin::{PodSecurity, Priority, ServiceAccount};
     use super::*;
 
     #[test]
     fn names_are_those_of_kube_apiserver() {
-        for plugin in AdmissionPlugin::ALL {
+        for &plugin in AdmissionPlugin::ALL {
             assert_eq!(plugin.to_string().parse(), Ok(plugin));
         }
         assert_eq!("ServiceAccount".parse(), Ok(ServiceAccount));
@@ -140,7 +143,7 @@ mod tests {
     #[test]
     fn all_plugins_act_by_default_except_service_account() {
         let mut plugins = AdmissionPlugins::default();
-        for plugin in AdmissionPlugin::ALL {
+        for &plugin in AdmissionPlugin::ALL {
             assert_eq!(plugins.acts(plugin), plugin != ServiceAccount, "{plugin}");
         }
         assert!(plugins.names_service_account());

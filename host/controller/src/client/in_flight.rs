@@ -37,6 +37,14 @@ struct KeyRequests {
     held: Option<WorkItem<ReconcileKey, QueuePayload>>,
 }
 
+/// The requests in flight for one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestsOfKey {
+    pub(crate) count: usize,
+    /// Whether the key's worker has finished, and only these requests hold the key.
+    pub(crate) hold_key: bool,
+}
+
 /// One request in flight. Dropping it means that its outcome is known.
 pub(crate) struct InFlightRequest {
     in_flight: InFlight,
@@ -59,10 +67,14 @@ impl InFlight {
         InFlightRequest { in_flight: self.clone(), item: item.clone() }
     }
 
-    /// Returns the number of requests that are in flight for a key, and whether its worker has finished and only they hold the key.
-    pub(crate) fn requests(&self, item: &ReconcileKey) -> (usize, bool) {
+    /// Returns the requests that are in flight for a key.
+    pub(crate) fn requests(&self, item: &ReconcileKey) -> RequestsOfKey {
         let requests_by_key = self.0.requests_by_key.lock();
-        requests_by_key.get(item).map_or((0, false), |entry| (entry.requests, entry.held.is_some()))
+        let entry = requests_by_key.get(item);
+        entry.map_or_else(RequestsOfKey::default, |entry| RequestsOfKey {
+            count: entry.requests,
+            hold_key: entry.held.is_some(),
+        })
     }
 
     /// Whether no request is in flight.
@@ -218,8 +230,9 @@ mod tests {
         let (other, _) = queue.get().await.expect("another key, which nothing holds");
         assert_eq!(*other.key(), item("b"));
         assert_eq!(queue.snapshot().depth, 0, "the key is held");
-        assert_eq!(queue.in_flight().requests(&item("a")), (1, true));
-        assert_eq!(queue.in_flight().requests(&item("b")), (0, false));
+        let requests = |name: &str| queue.in_flight().requests(&item(name));
+        assert_eq!(requests("a"), RequestsOfKey { count: 1, hold_key: true });
+        assert_eq!(requests("b"), RequestsOfKey::default());
         drop(second);
         let (again, reasons) = queue.get().await.expect("the key again");
         assert_eq!((again.key(), reasons), (&item("a"), vec![Reason::Updated]));

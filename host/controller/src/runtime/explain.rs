@@ -134,9 +134,9 @@ impl PluginStatusSource {
         // last reconcile in the journal.
         now.queue = self.plugin.queue.status(&item).map(|status| self.queue_situation(&status));
         facts.then = self.journal_entries(version, &item);
-        now.hot_loop = self.plugin.hot_loops.status(&item).map(|(text, delay)| HotLoopSituation {
-            text,
-            milliseconds: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+        now.hot_loop = self.plugin.hot_loops.status(&item).map(|status| HotLoopSituation {
+            text: status.text,
+            milliseconds: u64::try_from(status.next_round_in.as_millis()).unwrap_or(u64::MAX),
         });
         let Some(object) = view.object(&item.key) else {
             // What is pending has a cause of its own, and a broken watch says nothing of the object.
@@ -163,7 +163,7 @@ impl PluginStatusSource {
     }
 
     fn queue_situation(&self, status: &KeyStatus<ReconcileKey>) -> QueueSituation {
-        let (open_writes, held_by_writes) = self.plugin.queue.in_flight().requests(&status.key);
+        let requests = self.plugin.queue.in_flight().requests(&status.key);
         let (state, time) = match status.state {
             KeyState::Processing(time) => (KeyStateName::Processing, time),
             KeyState::Ready(time) => (KeyStateName::Ready, time),
@@ -173,8 +173,8 @@ impl PluginStatusSource {
             state,
             milliseconds: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
             attempts: status.attempts,
-            open_writes,
-            held_by_writes,
+            open_writes: requests.count,
+            held_by_writes: requests.hold_key,
             last_error: None,
         }
     }

@@ -159,17 +159,7 @@ impl PluginTask {
         let mut pending = PendingVersion::default();
         let mut last_files: DesiredFiles = None;
         self.plugin.rollout.restore().await;
-        let abandoned = self.recovery.canary.lock().take();
-        if let Some(canary) = abandoned {
-            canary.retire();
-        }
-        let recovered = self.recovery.version.lock().clone();
-        if let Some(version) = recovered {
-            // The previous task panicked. Its workers were aborted, and used a lock of their own.
-            let exclusive = VersionsWriteGuard::acquire(Arc::clone(&self.running)).await;
-            Box::pin(self.install(version, exclusive)).await;
-            self.schedule_check();
-        }
+        self.recover().await;
         let mut housekeeping = interval(INSTANCE_IDLE_TIMEOUT / 2);
         housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -192,21 +182,10 @@ impl PluginTask {
                         _ => return Box::pin(self.stop("its file was removed")).await,
                     }
                 }
-                event = pending.next() => match event {
-                    // Boxed, because these futures are large and rare, while this one exists for as long as the plugin.
-                    LoadEvent::Finished(files, outcome) => {
-                        Box::pin(self.finish_load(&mut pending, files, outcome)).await;
-                    }
-                    LoadEvent::Ready(version, exclusive) => {
-                        Box::pin(self.run_loaded(version, exclusive, &mut pending, last_files.clone())).await;
-                    }
-                    LoadEvent::CanaryChange(share, exclusive) => {
-                        let files = last_files.clone();
-                        Box::pin(self.change_canary(share, &mut pending, files, exclusive)).await;
-                    }
-                    LoadEvent::DispatchPauseChanged => {}
-                    LoadEvent::RetryDue(files) => self.start_loading(&mut pending, files, &Input::Retry),
-                },
+                // Boxed, because such futures are large and rare, while this one exists for as long as the plugin.
+                event = pending.next() => {
+                    Box::pin(self.handle_load_event(event, &mut pending, last_files.clone())).await;
+                }
                 () = self.plugin.rollout.wait_until_requested() => {
                     Box::pin(self.load_chosen_version(&mut pending, last_files.clone())).await;
                 }
@@ -235,6 +214,41 @@ impl PluginTask {
                     self.plugin.log.flush_reports();
                 }
             }
+        }
+    }
+
+    /// Installs the version that ran when the previous task of the plugin panicked, and retires its canary.
+    async fn recover(&mut self) {
+        let abandoned = self.recovery.canary.lock().take();
+        if let Some(canary) = abandoned {
+            canary.retire();
+        }
+        let recovered = self.recovery.version.lock().clone();
+        if let Some(version) = recovered {
+            // The workers of the previous task were aborted, and used a lock of their own.
+            let exclusive = VersionsWriteGuard::acquire(Arc::clone(&self.running)).await;
+            Box::pin(self.install(version, exclusive)).await;
+            self.schedule_check();
+        }
+    }
+
+    /// Handles the next step of a load.
+    async fn handle_load_event(
+        &mut self,
+        event: LoadEvent,
+        pending: &mut PendingVersion,
+        files: DesiredFiles,
+    ) {
+        match event {
+            LoadEvent::Finished(loaded, outcome) => self.finish_load(pending, loaded, outcome).await,
+            LoadEvent::Ready(version, exclusive) => {
+                self.run_loaded(version, exclusive, pending, files).await;
+            }
+            LoadEvent::CanaryChange(share, exclusive) => {
+                self.change_canary(share, pending, files, exclusive).await;
+            }
+            LoadEvent::DispatchPauseChanged => {}
+            LoadEvent::RetryDue(files) => self.start_loading(pending, files, &Input::Retry),
         }
     }
 

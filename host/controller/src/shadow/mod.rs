@@ -12,8 +12,9 @@ mod report;
 mod script;
 mod shadow_host;
 mod task;
+mod watch_names;
 
 pub use report::{ShadowDifference, ShadowStatus};
 pub(crate) use report::{ShadowRecord, ShadowReport};
-pub(crate) use shadow_host::WatchNames;
 pub(crate) use task::{NewVersion, ShadowRecorder, start};
+pub(crate) use watch_names::WatchNames;

@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 
 use super::ShadowRecord;
 use super::script::{Comparison, ShadowScript};
-use super::shadow_host::{ShadowHost, WatchNames};
+use super::shadow_host::ShadowHost;
+use super::watch_names::WatchNames;
 use crate::runtime::queue::ReconcileKey;
 
 /// The maximum number of reconciles that wait for the shadow.

@@ -31,6 +31,14 @@ use crate::runtime::queue::ReconcileKey;
 /// The maximum number of keys that are tracked.
 const MAX_KEYS: usize = 2048;
 
+/// The loop that a key is in.
+pub(crate) struct HotLoopStatus {
+    /// A description for the plugin's status.
+    pub(crate) text: String,
+    /// The remaining delay of the key's next round.
+    pub(crate) next_round_in: Duration,
+}
+
 /// The loop detection for one plugin. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct HotLoops {
@@ -117,14 +125,15 @@ impl HotLoops {
         found
     }
 
-    /// Describes the loop in which a key is, with the remaining delay of its next round; `None` if the key is in none.
-    pub(crate) fn status(&self, item: &ReconcileKey) -> Option<(String, Duration)> {
+    /// Returns the loop that a key is in, or `None` if it is in none.
+    pub(crate) fn status(&self, item: &ReconcileKey) -> Option<HotLoopStatus> {
         if self.is_idle() {
             return None;
         }
         let keys = self.keys.lock();
         let tracked = keys.get(item)?;
-        Some((tracked.status_text.clone()?, tracked.detector.remaining_delay(Instant::now())))
+        let next_round_in = tracked.detector.remaining_delay(Instant::now());
+        Some(HotLoopStatus { text: tracked.status_text.clone()?, next_round_in })
     }
 
     /// Describes one of the current loops, for the plugin's status.
