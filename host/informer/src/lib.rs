@@ -169,8 +169,8 @@ pub use shared::{
 pub use status::{InformerPhase, InformerStatus};
 pub use store::{IndexError, IndexFn, IndexValueCursor, ReadError, ScanPage, Store, StoreReader};
 pub use work_queue::{
-    KeyPayload, KeyState, KeyStatus, NoMetrics, PendingItem, Priority, QueueMetrics, QueueSnapshot,
-    RateLimit, TokenBucket, WorkItem, WorkQueue, WorkQueueOptions,
+    ExponentialBackoff, KeyPayload, KeyState, KeyStatus, NoMetrics, PendingItem, Priority, QueueMetrics,
+    QueueSnapshot, RateLimit, TokenBucket, WorkItem, WorkQueue, WorkQueueOptions,
 };
 
 pub use pilothouse_model as model;

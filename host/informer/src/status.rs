@@ -39,7 +39,7 @@ pub struct InformerStatus {
     pub phase: InformerPhase,
     /// Whether the first list has been applied to the cache.
     pub synced: bool,
-    /// The last resource version seen (`last_sync_resource_version`).
+    /// The last resource version seen: client-go's `LastSyncResourceVersion`.
     pub resource_version: Option<String>,
     /// The failure that keeps the informer from watching; `None` while it lists or watches successfully.
     pub error: Option<Arc<Failure>>,

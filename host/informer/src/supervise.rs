@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
-use crate::work_queue::RateLimit;
+use crate::work_queue::ExponentialBackoff;
 
 /// The delay after the first panic.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
@@ -44,7 +44,7 @@ impl RestartBackoff {
         let ran_well =
             self.next_start.is_some_and(|start| now.saturating_duration_since(start) >= RESET_AFTER);
         self.panics = if ran_well { 1 } else { self.panics.saturating_add(1) };
-        let wait = RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY).per_key(self.panics - 1);
+        let wait = ExponentialBackoff::new(FIRST_DELAY, MAX_DELAY).delay(self.panics - 1);
         self.next_start = Some(now + wait);
         wait
     }

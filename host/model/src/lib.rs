@@ -60,6 +60,7 @@ mod key;
 pub mod names;
 mod notification;
 mod object;
+pub mod percent_encoding;
 mod quoted;
 mod resource;
 pub mod selector;

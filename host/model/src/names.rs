@@ -2,8 +2,6 @@
 //!
 //! The rules are those of `k8s.io/apimachinery/pkg/util/validation` and `pkg/api/validation/path`.
 
-use std::borrow::Cow;
-
 /// Returns whether the text is an RFC 1123 label, such as the name of a namespace.
 #[must_use]
 pub fn is_dns_label(text: &str) -> bool {
@@ -35,24 +33,6 @@ pub fn is_object_name(text: &str) -> bool {
     (1..=253).contains(&text.len())
         && !matches!(text, "." | "..")
         && !text.contains(|found: char| matches!(found, '/' | '%') || found.is_control())
-}
-
-/// Percent-encodes the text as one segment of a URL path.
-#[must_use]
-pub fn path_segment(text: &str) -> Cow<'_, str> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~".contains(&byte);
-    if text.bytes().all(is_plain) {
-        return Cow::Borrowed(text);
-    }
-    let mut segment = String::with_capacity(text.len() + 16);
-    for byte in text.bytes() {
-        if is_plain(byte) {
-            segment.push(char::from(byte));
-        } else {
-            segment.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    Cow::Owned(segment)
 }
 
 /// Guesses the plural name of a kind, like `UnsafeGuessKindToResource` of apimachinery.
@@ -184,9 +164,6 @@ mod tests {
         for bad in ["", ".", "..", "a/b", "a%2fb", "a\nb", &"a".repeat(254)] {
             assert!(!is_object_name(bad), "{bad}");
         }
-        assert_eq!(path_segment("system:a.b-c_d~1"), "system:a.b-c_d~1");
-        assert_eq!(path_segment("a?b#c d/e"), "a%3Fb%23c%20d%2Fe");
-        assert_eq!(path_segment("ä"), "%C3%A4");
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! The `pilothouse` binary: runs Kubernetes controllers that are compiled to WebAssembly.
 //!
-//! The feature `embedded-server` adds the embedded API server, and `developer-tools` what plugin authors use. Both are enabled by
-//! default; a host in production needs neither. The feature `registry` adds plugins from OCI registries, `traces` traces for an
-//! OpenTelemetry collector, `compressed-cache` compressed caches, and `persistence` an embedded server that keeps its objects on disk.
+//! docs/cli.md lists the Cargo features. A host in production needs neither `embedded-server`, `developer-tools` nor `simulation`.
 
 #[cfg(feature = "jemalloc")]
 mod allocator_metrics;

@@ -47,7 +47,7 @@ pub struct Instance {
     recorder: InstanceRecorder,
     /// Keeps the code mapped.
     _linked: Arc<LinkedCode>,
-    /// Keeps the ticker alive.
+    /// Gives access to the engine, and keeps its ticker alive.
     code: CompiledPlugin,
 }
 

@@ -48,7 +48,7 @@ pub enum End {
     AtRest,
     /// The plugin was still working when the budget of virtual time or of events was used up, or never came to rest.
     NotAtRest,
-    /// The plugin could not run any more: quarantined after traps, for example.
+    /// The plugin could not run any more: its version was refused, for example.
     PluginStopped(String),
 }
 

@@ -184,7 +184,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn mistakes_are_found() {
+    fn missing_files_and_contradictions_are_problems() {
         let good = catalogue("gaps: []\n");
         assert_eq!(good.problems(&|_| true), Vec::<String>::new());
         assert_eq!(good.problems(&|path| path == "js/a.js").len(), 1);

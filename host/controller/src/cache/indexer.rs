@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_informer::RateLimit;
+use pilothouse_informer::ExponentialBackoff;
 use pilothouse_model::{Object, ObjectKey};
 use pilothouse_plugin::{Fault, Instance, InstancePool, LogLevel};
 use tokio::sync::{mpsc, oneshot};
@@ -238,7 +238,7 @@ impl Task {
         requester: Requester,
         response: &Response,
     ) -> Result<bool, NoInstance> {
-        let delays = RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY);
+        let delays = ExponentialBackoff::new(FIRST_DELAY, MAX_DELAY);
         let mut attempts = 0;
         while self.instance.is_none() {
             match self.instances.instantiate().await {
@@ -246,7 +246,7 @@ impl Task {
                 Err(fault) => {
                     self.health.record_fault(Activity::Index, None, &fault);
                     self.plugin.metrics.index_errors.inc();
-                    let delay = delays.per_key(attempts);
+                    let delay = delays.delay(attempts);
                     attempts += 1;
                     if requester == Requester::Load && attempts == LOAD_ATTEMPTS {
                         return Err(NoInstance(fault.to_string()));

@@ -25,6 +25,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
+use pilothouse_model::percent_encoding::query_value;
 use tokio::time::timeout;
 
 pub use crds::FIELD_MANAGER;
@@ -232,14 +233,7 @@ pub(crate) fn query(parameters: &[(&str, &str)]) -> String {
         text.push(if text.is_empty() { '?' } else { '&' });
         text.push_str(name);
         text.push('=');
-        for byte in value.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    text.push(char::from(byte));
-                }
-                _ => text.push_str(&format!("%{byte:02X}")),
-            }
-        }
+        text.push_str(&query_value(value));
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_informer::RateLimit;
+use pilothouse_informer::ExponentialBackoff;
 
 /// The first delay, before jitter.
 const BASE_DELAY: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ const MAX_DELAY: Duration = Duration::from_secs(300);
 /// directions by `jitter`, from 0 to 1. The jitter keeps plugins that failed together from being retried
 /// together.
 pub(crate) fn delay(failures: u32, jitter: f64) -> Duration {
-    let delay = RateLimit::default().with_base(BASE_DELAY).with_max(MAX_DELAY).per_key(failures);
+    let delay = ExponentialBackoff::new(BASE_DELAY, MAX_DELAY).delay(failures);
     delay.mul_f64(0.8 + 0.4 * jitter.clamp(0.0, 1.0))
 }
 

@@ -11,7 +11,7 @@ use pilothouse_model::{Notification, ObjectKey};
 use tokio::time::{Instant, sleep_until};
 
 use crate::shared::Subscription;
-use crate::work_queue::RateLimit;
+use crate::work_queue::ExponentialBackoff;
 
 /// How many times a batch, and then a single notification, is delivered before it is given up.
 pub const MAX_ATTEMPTS: u32 = 5;
@@ -158,8 +158,8 @@ impl Redelivery {
     /// The delay doubles from 5 minutes up to one hour.
     #[must_use]
     pub fn deletion_retry_delay(&self) -> Option<Duration> {
-        let delays = RateLimit::default().with_base(FIRST_DELETION_RETRY).with_max(MAX_DELETION_RETRY);
-        (!self.deletions.is_empty()).then(|| delays.per_key(self.deletion_retries))
+        let delays = ExponentialBackoff::new(FIRST_DELETION_RETRY, MAX_DELETION_RETRY);
+        (!self.deletions.is_empty()).then(|| delays.delay(self.deletion_retries))
     }
 
     /// Queues the parked deletions for delivery again.
@@ -250,7 +250,7 @@ impl std::error::Error for HandlerFailed {}
 /// Dropping the future drops the batch being handled; subscribe again to receive all objects again.
 pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler) {
     let mut redelivery = Redelivery::default();
-    let wait = RateLimit::default();
+    let backoff = ExponentialBackoff::default();
     let mut retry_at = None;
     loop {
         // The timer starts when the first deletion is parked and is not restarted by later batches.
@@ -280,7 +280,7 @@ pub async fn run_handler(subscription: &Subscription, handler: &mut dyn Handler)
             match redelivery.failed() {
                 Some(FailureOutcome::Retry { failures }) => {
                     tracing::warn!(key = %subscription.key(), failures, "the handler failed: {error}; delivering the batch again");
-                    tokio::time::sleep(wait.per_key(failures)).await;
+                    tokio::time::sleep(backoff.delay(failures)).await;
                 }
                 Some(FailureOutcome::Parked(notification)) => {
                     let object = notification.key();

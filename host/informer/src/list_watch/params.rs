@@ -1,6 +1,6 @@
 //! The query parameters of lists and watches.
 
-use std::fmt::Write;
+use pilothouse_model::percent_encoding::query_value;
 
 use crate::key::InformerKey;
 
@@ -89,14 +89,7 @@ impl Query {
         self.text.push(std::mem::replace(&mut self.separator, '&'));
         self.text.push_str(name);
         self.text.push('=');
-        for byte in value.bytes() {
-            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-                self.text.push(byte as char);
-            } else {
-                // Writing to a string cannot fail.
-                let _ = write!(self.text, "%{byte:02X}");
-            }
-        }
+        self.text.push_str(&query_value(value));
     }
 }
 

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::idle::{IdleTimer, ListPace, idle_failure};
 use super::joined_chunks::JoinedChunks;
-use super::recovery::ServerRecovery;
 use super::reuse::reuse_unchanged;
+use super::server_recovery::ServerRecovery;
 use super::state_machine::{Action, Input, StateMachine};
 use crate::InformerKey;
 use crate::decode::{
@@ -158,6 +158,7 @@ impl Reflector {
                     self.report(phase, |status| status.watch_requests += 1);
                     self.watch(&params).await
                 }
+                // Not reached, because only `watch` reads.
                 Action::Read => self.step(Input::Ended),
             };
         }

@@ -43,7 +43,7 @@
 //! | watching | connection refused, or failed before the watch was opened | waiting | back off, watch from `last` | `a_refused_connection_retries_the_watch_without_relisting` |
 //! | watching | 5xx, as status or ERROR event | waiting | back off, watch from `last`; list after the fourth time without progress | `an_internal_error_resumes_three_times_without_progress_then_relists` |
 //! | watching | "too large resource version" | waiting | back off, list | `a_too_large_resource_version_leads_to_a_consistent_list` |
-//! | watching | 410, any other failure or ERROR event | waiting | back off, list | `other_error_events_relist` |
+//! | watching | 410, any other failure or ERROR event | waiting | back off, list | `an_error_event_with_410_403_or_400_relists` |
 //! | watching | an event that cannot be decoded | waiting | count it; back off, list | `a_malformed_event_causes_a_relist_and_is_counted` |
 //! | verifying | a page | watching | discard its item; watch from `last` | `a_watch_that_sends_nothing_is_closed_and_the_server_is_verified` |
 //! | verifying | 410, "too large resource version", or a page from before `last` | listing, or streaming | list with the version unset, at once | `a_restored_server_that_sends_nothing_is_detected` |
@@ -93,8 +93,8 @@ mod driver;
 mod idle;
 mod joined_chunks;
 mod phase;
-mod recovery;
 mod reuse;
+mod server_recovery;
 mod state_machine;
 mod streaming;
 #[cfg(test)]
@@ -103,4 +103,4 @@ mod verify;
 mod version_order;
 
 pub use driver::Reflector;
-pub(crate) use recovery::ServerRecovery;
+pub(crate) use server_recovery::ServerRecovery;

@@ -124,7 +124,7 @@ impl StateMachine {
             (Phase::Idle, _) => self.start_list(now),
             (Phase::Waiting(next), _) => self.after_wait(next, now),
             (Phase::Listing(listing), Input::Page { page, items }) => {
-                self.page(listing, page, items, now, deltas)
+                self.on_page(listing, page, items, now, deltas)
             }
             (Phase::Listing(listing), Input::Failed(failure)) => self.list_failed(listing, &failure, now),
             (Phase::Listing(listing), _) => {
@@ -141,7 +141,9 @@ impl StateMachine {
                 self.phase = Phase::Streaming(initial_events);
                 Action::Read
             }
-            (Phase::Watching(watching), Input::Event(event)) => self.event(watching, event, now, deltas),
+            (Phase::Watching(watching), Input::Event(event)) => {
+                self.on_watch_event(watching, event, now, deltas)
+            }
             (Phase::Watching(watching), Input::Ended) => self.watch_ended(&watching, now),
             (Phase::Watching(watching), Input::Failed(failure)) => {
                 self.watch_failed(&watching, &failure, now)
@@ -204,7 +206,7 @@ impl StateMachine {
         }
     }
 
-    fn page(
+    fn on_page(
         &mut self,
         mut listing: PartialList,
         page: ListPage,
@@ -271,7 +273,7 @@ impl StateMachine {
         })
     }
 
-    fn event(
+    fn on_watch_event(
         &mut self,
         mut watching: WatchState,
         event: WatchEvent,
@@ -342,6 +344,7 @@ impl StateMachine {
                 self.internal_errors += 1;
                 self.back_off(AfterWait::Watch, now)
             }
+            // 410 (Expired), and failures that a resumed watch would meet again.
             _ => {
                 self.internal_errors = 0;
                 self.back_off(AfterWait::List, now)

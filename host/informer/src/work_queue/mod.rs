@@ -1,6 +1,7 @@
 //! The work queue: a deduplicating queue of keys to reconcile, with delays, retries and priorities (client-go's `workqueue`,
 //! controller-runtime's `priorityqueue`).
 
+mod exponential_backoff;
 mod metrics;
 #[cfg(test)]
 mod model_tests;
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+pub use exponential_backoff::ExponentialBackoff;
 pub use metrics::{NoMetrics, QueueMetrics, QueueSnapshot, names};
 pub use rate_limit::{RateLimit, TokenBucket};
 use state::{Mode, PoppedItem, State};
@@ -36,10 +38,11 @@ pub enum Priority {
 ///
 /// ```
 /// use std::time::Duration;
-/// use pilothouse_informer::{RateLimit, WorkQueueOptions};
+/// use pilothouse_informer::{ExponentialBackoff, RateLimit, WorkQueueOptions};
 ///
-/// let options = WorkQueueOptions::default().with_rate_limit(RateLimit::default().with_max(Duration::from_secs(60)));
-/// assert_eq!(options.rate_limit.per_key(20), Duration::from_secs(60));
+/// let backoff = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_secs(60));
+/// let options = WorkQueueOptions::default().with_rate_limit(RateLimit::default().with_backoff(backoff));
+/// assert_eq!(options.rate_limit.backoff.delay(20), Duration::from_secs(60));
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]

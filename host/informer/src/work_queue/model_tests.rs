@@ -184,7 +184,7 @@ proptest! {
                     model.add_after(key, priority, wait.into());
                 }
                 Op::Retry(key, priority) => {
-                    let wait = RateLimit::default().per_key(model.failures[usize::from(key)]);
+                    let wait = RateLimit::default().backoff.delay(model.failures[usize::from(key)]);
                     prop_assert_eq!(state.add_rate_limited(key, payload, priority, now), Some(wait));
                     model.failures[usize::from(key)] += 1;
                     model.add_after(key, priority, u64::try_from(wait.as_millis()).expect("short"));

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The delay of retries: `base · 2ⁿ` for each key, at most `max`, and at least as long as the overall bucket requires.
+use super::ExponentialBackoff;
+
+/// The delay of retries: that of the key's backoff, and at least as long as the overall bucket requires.
 ///
 /// The defaults are those of client-go's per-key limiter, without its overall bucket.
 ///
@@ -13,38 +15,22 @@ use tokio::time::Instant;
 /// use pilothouse_informer::{RateLimit, TokenBucket};
 ///
 /// let limit = RateLimit::default().with_overall(TokenBucket::new(10, 100));
-/// assert_eq!(limit.per_key(0), Duration::from_millis(5));
-/// assert_eq!(limit.per_key(3), Duration::from_millis(40));
+/// assert_eq!(limit.backoff.delay(3), Duration::from_millis(40));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RateLimit {
-    /// The delay of a key's first retry. Default: 5 ms.
-    pub base: Duration,
-    /// The longest delay of a key. Default: 1000 s.
-    pub max: Duration,
+    /// The delays of one key.
+    pub backoff: ExponentialBackoff,
     /// A limit for the retries of all keys together; `None` (the default) for no such limit.
     pub overall: Option<TokenBucket>,
 }
 
-impl Default for RateLimit {
-    fn default() -> Self {
-        Self { base: Duration::from_millis(5), max: Duration::from_secs(1000), overall: None }
-    }
-}
-
 impl RateLimit {
-    /// Sets [`base`](Self::base).
+    /// Sets [`backoff`](Self::backoff).
     #[must_use]
-    pub fn with_base(mut self, delay: Duration) -> Self {
-        self.base = delay;
-        self
-    }
-
-    /// Sets [`max`](Self::max).
-    #[must_use]
-    pub fn with_max(mut self, delay: Duration) -> Self {
-        self.max = delay;
+    pub fn with_backoff(mut self, backoff: ExponentialBackoff) -> Self {
+        self.backoff = backoff;
         self
     }
 
@@ -53,13 +39,6 @@ impl RateLimit {
     pub fn with_overall(mut self, bucket: impl Into<Option<TokenBucket>>) -> Self {
         self.overall = bucket.into();
         self
-    }
-
-    /// Returns a key's delay after `failures` earlier retries.
-    #[must_use]
-    pub fn per_key(&self, failures: u32) -> Duration {
-        let factor = 1_u32.checked_shl(failures);
-        factor.and_then(|factor| self.base.checked_mul(factor)).map_or(self.max, |wait| wait.min(self.max))
     }
 }
 
@@ -95,17 +74,6 @@ impl TokenBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn retry_delays_double_from_5_ms_up_to_1000_s() {
-        let limit = RateLimit::default();
-        assert_eq!(limit.per_key(0), Duration::from_millis(5));
-        assert_eq!(limit.per_key(1), Duration::from_millis(10));
-        assert_eq!(limit.per_key(10), Duration::from_millis(5120));
-        for failures in [18, 31, 32, 1000, u32::MAX] {
-            assert_eq!(limit.per_key(failures), Duration::from_secs(1000), "after {failures} failures");
-        }
-    }
 
     #[test]
     fn the_token_bucket_allows_a_burst_then_its_rate() {

@@ -154,7 +154,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         }
         self.metrics.retried();
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
-        let per_key = self.limit.per_key(entry.failures);
+        let per_key = self.limit.backoff.delay(entry.failures);
         entry.failures = entry.failures.saturating_add(1);
         let overall = self.limit.overall.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
         let wait = per_key.max(overall);

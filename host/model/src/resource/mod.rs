@@ -8,7 +8,7 @@ use std::fmt;
 #[cfg(feature = "kube")]
 pub use typed::StaticScope;
 
-use crate::names::path_segment;
+use crate::percent_encoding::path_segment;
 
 /// A resource that an API server serves: a kind in one API version, with what its URLs consist of.
 ///

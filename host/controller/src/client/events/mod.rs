@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use pilothouse_informer::supervise::{TaskPanic, supervise};
 use pilothouse_model::Object;
 use pilothouse_model::hash::HashMap;
-use pilothouse_model::names::path_segment;
+use pilothouse_model::percent_encoding::path_segment;
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind, LogLevel};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pilothouse_informer::RateLimit;
+use pilothouse_informer::ExponentialBackoff;
 use pilothouse_model::{Notification, Object, ObjectKey};
 use pilothouse_plugin::{HostMemory, HostMemoryCharge, HostMemoryKind};
 use tokio::time::Instant;
@@ -336,6 +336,6 @@ impl Triggers {
 fn delay(level: u32) -> Duration {
     match level {
         0 => Duration::ZERO,
-        level => RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY).per_key(level - 1),
+        level => ExponentialBackoff::new(FIRST_DELAY, MAX_DELAY).delay(level - 1),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
-use pilothouse_informer::RateLimit;
+use pilothouse_informer::ExponentialBackoff;
 use pilothouse_informer::handler::FailureOutcome;
 use pilothouse_model::{Notification, ObjectKey};
 use pilothouse_plugin::{Failure, LogLevel, Observation};
@@ -85,7 +85,7 @@ impl Drop for Observer {
 
 /// The delay after so many failures in a row, at most 30 s.
 fn backoff(failures: u32) -> Duration {
-    RateLimit::default().with_max(Duration::from_secs(30)).per_key(failures)
+    ExponentialBackoff { max: Duration::from_secs(30), ..ExponentialBackoff::default() }.delay(failures)
 }
 
 impl Observer {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_informer::RateLimit;
+use pilothouse_informer::ExponentialBackoff;
 use tokio::time::Instant;
 
 /// The evaluations in a row over the cost limit after which the predicate is suspended.
@@ -34,7 +34,7 @@ impl PredicateSuspension {
         }
         self.exceeded = self.exceeded.saturating_add(1);
         let level = self.exceeded.checked_sub(MAX_EXCEEDED)?;
-        let delay = RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY).per_key(level);
+        let delay = ExponentialBackoff::new(FIRST_DELAY, MAX_DELAY).delay(level);
         self.until = Some(now + delay);
         Some(delay)
     }

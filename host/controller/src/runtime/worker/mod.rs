@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pilothouse_informer::ExponentialBackoff;
 use pilothouse_plugin::{Failure, Reason, Request};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -190,7 +191,7 @@ fn put_back(plugin: &PluginServices, version: &Version, item: &mut HeldItem, rea
 /// Returns how long a key waits whose version may not be called: until the end of its backoff if it has one, else twice as long each time.
 /// `times` is how often in a row the key has waited already.
 fn blocked_key_delay(blocked_for: Option<Duration>, times: u8) -> Duration {
-    let delay = || BLOCKED_KEY_DELAY.saturating_mul(1 << times.min(6)).min(MAX_BLOCKED_KEY_DELAY);
+    let delay = || ExponentialBackoff::new(BLOCKED_KEY_DELAY, MAX_BLOCKED_KEY_DELAY).delay(times.into());
     blocked_for.map_or_else(delay, |known| known.max(BLOCKED_KEY_DELAY))
 }
 

@@ -4,8 +4,8 @@
 mod hostile;
 mod interrupted;
 mod list;
-mod recovery;
 mod restored;
+mod server_recovery;
 mod streaming;
 mod table;
 mod watching;

@@ -69,7 +69,7 @@ async fn an_error_event_with_429_backs_off_and_resumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_error_events_relist() {
+async fn an_error_event_with_410_403_or_400_relists() {
     for (code, reason) in [(410, "Expired"), (403, "Forbidden"), (400, "BadRequest")] {
         let mut r = start(&plain());
         let body = r.server.serve("5", &[]).await;

@@ -2,9 +2,9 @@
 //! Pure.
 //!
 //! Subscribers with equal restrictions form a class; those of a class with equal conditions form a group. For a change, the index
-//! 1. finds the classes whose restriction may match the old or the new state (`restrictions`),
+//! 1. finds the classes whose restriction may match the old or the new state (`restriction_index`),
 //! 2. computes the notification of each of them once, with the same function that serves a single subscriber,
-//! 3. finds the groups whose condition may accept it (`access`), and evaluates each of these conditions once (`groups`).
+//! 3. finds the groups whose condition may accept it (`condition_index`), and evaluates each of these conditions once (`groups`).
 //!
 //! A subscriber that a change does not concern is not touched. docs/decisions/0020-index-of-conditions.md has the reasons.
 

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_for_the_parser() {
+    fn deep_or_many_differences_are_left_to_the_parser() {
         let deep = format!("{}{}", "[".repeat(40), "]".repeat(40));
         let many = |count: usize| format!("[{}]", vec!["1"; count].join(","));
         let other = |count: usize| format!("[{}]", vec!["2"; count].join(","));

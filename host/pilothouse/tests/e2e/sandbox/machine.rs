@@ -1,5 +1,5 @@
 //! Access to files, environment variables, arguments, standard input, programs and clocks. The tests of the sandbox itself
-//! (`host/plugin/tests/it/outside.rs`) cover the network, because they can give a guest a component type.
+//! (`host/plugin/tests/it/isolation.rs`) cover the network, because they can give a guest a component type.
 
 use std::time::SystemTime;
 

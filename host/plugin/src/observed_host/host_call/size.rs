@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_count() {
+    fn the_size_of_a_call_includes_its_answer() {
         let answer = |answer| HostCall { request: HostRequest::WallClock, answer }.memory_size();
         let values = IndexPage { found: vec!["a".repeat(LONG)], next: None };
         assert!(answer(HostAnswer::Values(values)) > LONG);

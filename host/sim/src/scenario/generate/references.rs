@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_a_name() {
+    fn a_reference_is_a_name_a_namespace_or_a_key() {
         let text = |form: NameForm| (form.text("shop", "web"), form.text("", "node"));
         assert_eq!(text(NameForm::Name), ("web".to_owned(), "node".to_owned()));
         assert_eq!(text(NameForm::Namespace), ("shop".to_owned(), String::new()));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_is_checked() {
+    fn a_condition_is_true_false_or_an_error() {
         let object = json!({"spec": {"replicas": 3, "hosts": ["a", "b"]}});
         let check = |text: &str| Condition::compile(text).expect(text).check(&object);
         assert_eq!(check("object.spec.replicas == 3"), Ok(()));

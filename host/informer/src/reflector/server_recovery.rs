@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::list_watch::ServerProbe;
-use crate::work_queue::RateLimit;
+use crate::work_queue::ExponentialBackoff;
 
 /// The delay before the first probe.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ struct Reachability {
 impl Reachability {
     /// Returns the delay before the next probe.
     fn delay(&self) -> Duration {
-        RateLimit::default().with_base(FIRST_DELAY).with_max(MAX_DELAY).per_key(self.probes)
+        ExponentialBackoff::new(FIRST_DELAY, MAX_DELAY).delay(self.probes)
     }
 
     /// Records the result of a probe. Returns whether the server has recovered: it is ready now and was not before.
