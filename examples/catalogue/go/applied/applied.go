@@ -41,9 +41,9 @@ var Case = kit.Case{
 		},
 		Writes: []sdk.WriteRule{
 			sdk.Writes(kit.Group, "apps", "patch"),
-			sdk.Writes("", "configmaps", "patch"),
-			sdk.Writes("", "services", "patch"),
-			sdk.Writes("apps", "deployments", "patch"),
+			sdk.Writes("", "configmaps", "create", "patch"),
+			sdk.Writes("", "services", "create", "patch"),
+			sdk.Writes("apps", "deployments", "create", "patch"),
 		},
 	},
 	Wrong: wrong,

@@ -34,7 +34,7 @@ const describe = describeTwins("foreign-owner", {
   ],
   writes: [
     { apiGroups: [GROUP], resources: ["exports"], verbs: ["get"] },
-    { apiGroups: [""], resources: ["configmaps"], verbs: ["patch", "delete"] },
+    { apiGroups: [""], resources: ["configmaps"], verbs: ["create", "patch", "delete"] },
   ],
 });
 

@@ -1,7 +1,10 @@
 //! The outcome of a write, from the API server's response.
 
+use std::borrow::Cow;
+
 use pilothouse_model::{Object, ObjectError, ObjectKey, ParseOptions, ResourceType, Transform};
 use pilothouse_plugin::ApiError;
+use serde::Deserialize;
 
 /// What a write did, as the plugin's own reads must show it.
 #[derive(Clone, Debug)]
@@ -86,13 +89,28 @@ fn invalid_response(resource: &ResourceType, error: &ObjectError) -> ApiError {
     ApiError::Unavailable(format!("the API server's response about {resource} cannot be read: {error}"))
 }
 
+/// What is read of a `Status`. The other members of a response, which may be large, are skipped.
+#[derive(Default, Deserialize)]
+struct DeletionStatus<'a> {
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    details: Option<StatusDetails<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct StatusDetails<'a> {
+    #[serde(borrow)]
+    uid: Option<Cow<'a, str>>,
+}
+
 /// Parses the response to a deletion. That is a `Status`, or the object: the last state of an object that is
 /// gone, or the state of one whose deletion is pending.
 pub(crate) fn parse_deletion(response: &[u8], resource: ResourceType, key: &ObjectKey) -> WriteOutcome {
-    let status = serde_json::from_slice::<serde_json::Value>(response).unwrap_or_default();
-    if status["kind"] == "Status" {
-        let uid = status.pointer("/details/uid").and_then(|uid| uid.as_str()).unwrap_or_default();
-        return WriteOutcome::Deleted(resource, key.clone(), uid.to_owned());
+    let status = serde_json::from_slice::<DeletionStatus<'_>>(response).unwrap_or_default();
+    if status.kind.as_deref() == Some("Status") {
+        let uid = status.details.and_then(|details| details.uid).unwrap_or_default();
+        return WriteOutcome::Deleted(resource, key.clone(), uid.into_owned());
     }
     match parse_object(response, &resource) {
         Ok(object) if is_deletion_delayed(&object) => WriteOutcome::Object(resource, object),

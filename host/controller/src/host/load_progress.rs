@@ -29,7 +29,7 @@ impl LoadProgress {
     pub fn of(plugins: &[PluginStatus]) -> Self {
         let existing = plugins.iter().filter(|plugin| !plugin.removed);
         let total = existing.clone().count();
-        Self { done: total - existing.filter(|plugin| is_loading(plugin)).count(), total }
+        Self { done: total - existing.filter(|plugin| is_loading(plugin.state)).count(), total }
     }
 
     /// Whether no plugin is being compiled or described for the first time.
@@ -67,8 +67,8 @@ impl PluginHost {
 }
 
 /// Whether the plugin's first version is being compiled or described. A plugin that reloads is in the state of its running version.
-pub(super) fn is_loading(plugin: &PluginStatus) -> bool {
-    matches!(plugin.state, PluginState::Found | PluginState::Compiling | PluginState::Describing)
+pub(super) fn is_loading(state: PluginState) -> bool {
+    matches!(state, PluginState::Found | PluginState::Compiling | PluginState::Describing)
 }
 
 #[cfg(test)]

@@ -229,6 +229,11 @@ impl ProvidedPlugins {
         }
     }
 
+    /// Whether something is wrong with a plugin.
+    pub(super) fn has_problem(&self, name: &str) -> bool {
+        self.shared.problems.read().contains_key(name)
+    }
+
     /// Returns what is wrong, by the plugin's name.
     pub(super) fn problems(&self) -> BTreeMap<String, String> {
         self.shared.problems.read().clone()

@@ -13,6 +13,7 @@ use crate::metrics::compile::CompileCollector;
 use crate::metrics::guest::GuestMetrics;
 use crate::metrics::informers::InformerCollector;
 use crate::metrics::process::ProcessCollector;
+use crate::name::PluginName;
 
 impl PluginHost {
     /// Returns the status of each plugin, in the order of their names, then that of the files that cannot be plugins.
@@ -43,9 +44,19 @@ impl PluginHost {
     /// another replica could not do better. [`PluginStatus::ready`] says whether a plugin does its work.
     #[must_use]
     pub fn is_ready(&self) -> bool {
+        // The full status of a plugin counts its queue's keys, which is too much for a path that needs no credentials.
+        let sources = self.shared.status_sources.read();
         self.shared.scanned.load(Ordering::Relaxed)
             && self.shared.reached.load(Ordering::Relaxed)
-            && !self.status().iter().any(load_progress::is_loading)
+            && !sources.values().any(|source| load_progress::is_loading(source.state()))
+    }
+
+    /// Whether [`status`](Self::status) has a plugin of this name.
+    #[must_use]
+    pub fn has_plugin(&self, name: &PluginName) -> bool {
+        self.shared.status_sources.read().contains_key(name)
+            || self.shared.refused.read().iter().any(|file| file.stem() == name.as_str())
+            || self.shared.provided.get().is_some_and(|provided| provided.has_problem(name.as_str()))
     }
 
     /// The plugins' log lines.

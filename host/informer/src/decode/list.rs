@@ -28,8 +28,8 @@ pub(crate) struct ListDecoder {
     in_string: bool,
     escaped: bool,
     string_start: usize,
-    /// Start and end of the last string in `envelope`, without quotes.
-    last_name: (usize, usize),
+    /// What was read of `"items":` at the top level.
+    items_member: ItemsMember,
     state: ScanState,
     limit: usize,
     reader: ObjectReader,
@@ -44,6 +44,14 @@ enum ScanState {
     BetweenItems,
     /// Within an item.
     InItem,
+}
+
+/// How much of `"items":` the last tokens are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ItemsMember {
+    None,
+    Name,
+    NameAndColon,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +81,7 @@ impl ListDecoder {
             in_string: false,
             escaped: false,
             string_start: 0,
-            last_name: (0, 0),
+            items_member: ItemsMember::None,
             state: ScanState::Envelope,
             limit,
             reader: ObjectReader::default(),
@@ -176,29 +184,29 @@ impl ListDecoder {
 
     fn scan_envelope(&mut self, byte: u8) {
         if self.in_string {
-            if self.scan_string(byte) {
-                self.last_name = (self.string_start, self.envelope.len() - 1);
+            let name = self.string_start..self.envelope.len() - 1;
+            if self.scan_string(byte) && self.envelope.get(name) == Some(b"items") {
+                self.items_member = ItemsMember::Name;
             }
             return;
         }
+        let before = match byte {
+            b' ' | b'\n' | b'\r' | b'\t' => return,
+            _ => std::mem::replace(&mut self.items_member, ItemsMember::None),
+        };
         match byte {
             b'"' => {
                 self.in_string = true;
                 self.string_start = self.envelope.len();
             }
-            b'[' if self.depth == 1 && self.is_value_of_items() => self.state = ScanState::BetweenItems,
+            b':' if before == ItemsMember::Name => self.items_member = ItemsMember::NameAndColon,
+            b'[' if self.depth == 1 && before == ItemsMember::NameAndColon => {
+                self.state = ScanState::BetweenItems;
+            }
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
-    }
-
-    /// Whether the current bracket follows `"items":` at the top level.
-    fn is_value_of_items(&self) -> bool {
-        let (start, end) = self.last_name;
-        let between = self.envelope.get(end + 1..self.envelope.len() - 1).unwrap_or_default();
-        self.envelope.get(start..end) == Some(b"items")
-            && between.iter().filter(|byte| !byte.is_ascii_whitespace()).eq([b':'].iter())
     }
 
     /// Returns whether the byte ends the item.
@@ -294,6 +302,9 @@ mod tests {
             r#"{"metadata":{"resourceVersion":"1"},"items":[3]}"#,
             r#"{"metadata":{"resourceVersion":"1"},"items":[{"kind":"Pod"}]}"#,
             r#"{"metadata":{"resourceVersion":"1"},"items":{}}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items" [] [] []}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items"::[]}"#,
+            r#"{"metadata":{"resourceVersion":"1"},"items":,[]}"#,
             cut,
         ] {
             assert!(decode(&[text.as_bytes()]).is_err(), "{text}");

@@ -30,8 +30,17 @@ struct Waiting {
     reads: u64,
 }
 
-/// The user ID of the process that created the client's socket; `None` if the tables do not have both ends.
-pub(super) type Owner = Option<u32>;
+/// Who has the client's end of a connection; `None` if the tables do not have both ends.
+pub(super) type Owner = Option<Client>;
+
+/// The process at the client's end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Client {
+    /// The user ID of the process that created the socket.
+    pub(super) user: u32,
+    /// Whether it is this process: a plugin may have sent the request.
+    pub(super) is_this_process: bool,
+}
 
 /// The local and the remote address of a connection's end.
 type Ends = (SocketAddr, SocketAddr);
@@ -110,15 +119,29 @@ fn owners(connections: &[ConnectionAddresses]) -> Option<Vec<Owner>> {
     let of_client = |connection: &ConnectionAddresses| ends(connection.client, connection.server);
     let of_server = |connection: &ConnectionAddresses| ends(connection.server, connection.client);
     let clients = read(&connections.iter().map(of_client).collect())?;
+    let own_sockets = own_sockets()?;
     // While the server's end is established, nothing but its own peer can be an established client's end with these addresses. The order
-    // matters: an end that is established now was so when the client's end was found.
+    // matters: an end that is established now was so when the client's end was found, and when this process's sockets were.
     let servers = read(&connections.iter().map(of_server).collect())?;
     let owner = |connection: &ConnectionAddresses| {
         let server = servers.get(&of_server(connection))?;
         let client = clients.get(&of_client(connection))?;
-        (server.inode == connection.inode).then_some(client.user)
+        let is_this_process = own_sockets.contains(&client.inode);
+        (server.inode == connection.inode).then_some(Client { user: client.user, is_this_process })
     };
     Some(connections.iter().map(owner).collect())
+}
+
+/// Returns the inodes of this process's sockets; `None` if they cannot be read.
+fn own_sockets() -> Option<BTreeSet<u64>> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").ok()?;
+    let targets = descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.ok()?.path()).ok());
+    Some(targets.filter_map(|target| socket_inode(target.to_str()?)).collect())
+}
+
+/// Parses the target of a link such as `socket:[1234]`.
+fn socket_inode(target: &str) -> Option<u64> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 fn ends(local: SocketAddr, remote: SocketAddr) -> Ends {
@@ -194,6 +217,14 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_links_to_sockets_have_an_inode() {
+        assert_eq!(socket_inode("socket:[1234]"), Some(1234));
+        for other in ["/dev/null", "pipe:[1234]", "socket:[]", "socket:[12", "anon_inode:[eventfd]"] {
+            assert_eq!(socket_inode(other), None, "{other}");
+        }
+    }
 
     #[cfg(target_endian = "little")]
     fn address(text: &str) -> SocketAddr {

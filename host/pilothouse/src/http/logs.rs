@@ -33,8 +33,7 @@ pub(super) async fn logs(
             Some(Ok(name)) => Some(name),
             Some(Err(error)) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
         };
-    let is_known = |name: &PluginName| state.host.status().iter().any(|status| status.name == name.as_str());
-    if let Some(name) = plugin.as_ref().filter(|name| !is_known(name)) {
+    if let Some(name) = plugin.as_ref().filter(|name| !state.host.has_plugin(name)) {
         let text = format!("no plugin {:?}; /api/plugins lists the plugins of this host\n", name.as_str());
         return (StatusCode::NOT_FOUND, text).into_response();
     }

@@ -8,6 +8,8 @@
 //! A client can end its connection before its request is handled, and another process can then connect from the same port. The table must
 //! therefore show the server's end with the inode of the request's own socket, after it has shown the client's end.
 //!
+//! A plugin that may send HTTP requests to this machine is no process of its own, so connections from the host's own process are refused.
+//!
 //! A proxy that runs as the same user passes this check on behalf of its clients. Requests with the headers that proxies add are therefore
 //! refused, and requests need a header that neither a web form nor a forged URL can add.
 
@@ -20,7 +22,7 @@ use axum::response::{IntoResponse, Response};
 use pilothouse_listen::{ConnectionAddresses, ConnectionVerdict};
 
 use super::CLIENT_HEADER;
-use super::connection_table::ConnectionTable;
+use super::connection_table::{Client, ConnectionTable};
 
 /// The user ID of root.
 const ROOT: u32 = 0;
@@ -28,9 +30,16 @@ const ROOT: u32 = 0;
 const DEFAULT_OVERFLOW_USER: u32 = 65534;
 
 /// Recognises the user who runs the host.
-#[derive(Default)]
 pub(super) struct Peers {
     table: Arc<ConnectionTable>,
+    /// Whether requests of this process are its user's. Only tests connect to their own process.
+    accepts_this_process: bool,
+}
+
+impl Default for Peers {
+    fn default() -> Self {
+        Self { table: Arc::default(), accepts_this_process: cfg!(test) }
+    }
 }
 
 /// Rejects requests of others with 403.
@@ -99,7 +108,12 @@ impl Peers {
 
     /// Looks up the owner of a connection; `None` if the kernel's tables cannot be read.
     async fn owns(&self, addresses: ConnectionAddresses) -> Option<bool> {
-        let Some(user) = self.table.owner(addresses).await? else { return Some(false) };
+        let Some(Client { user, is_this_process }) = self.table.owner(addresses).await? else {
+            return Some(false);
+        };
+        if is_this_process && !self.accepts_this_process {
+            return Some(false);
+        }
         Some(user == ROOT || (user == rustix::process::geteuid().as_raw() && !is_ambiguous(user).await))
     }
 }
@@ -190,6 +204,16 @@ mod tests {
         if cfg!(target_os = "linux") {
             assert!(!peers.is_own_user(Some(addresses), None).await, "nobody has this connection");
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_from_the_hosts_own_process_may_change_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let (_client, server) = connect(&listener, address("127.0.0.1:0")).await;
+        let addresses = ConnectionAddresses::of(&server).expect("connected");
+        let peers = Peers { accepts_this_process: false, ..Peers::default() };
+        assert!(!peers.is_own_user(Some(addresses), None).await, "a plugin may have sent it");
     }
 
     #[cfg(target_os = "linux")]

@@ -187,6 +187,10 @@ impl LiveClient {
                 (APPLY_PATCH, field_manager.as_deref(), if *force { "true" } else { "" })
             }
         };
+        let may_create = matches!(patch.patch_type, PatchType::Apply { .. }) && subresource.is_empty();
+        if may_create && !self.writer.knows(&resource, key) {
+            self.resolve(target, Request { verb: "create", ..request }).await?;
+        }
         let manager = manager.unwrap_or(&self.field_manager);
         check_manager(manager, &self.field_manager)?;
         let path = object_path(&resource, key, subresource)?

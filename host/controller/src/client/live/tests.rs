@@ -346,6 +346,35 @@ async fn a_plugin_applies_under_its_own_name_or_one_below_it() {
     }
 }
 
+#[tokio::test]
+async fn an_apply_that_may_create_the_object_needs_the_verb_create() {
+    let rule = |verbs: &[&str]| crate::config::descriptor::Rule {
+        api_groups: vec![String::new()],
+        resources: vec!["configmaps".into(), "configmaps/status".into()],
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        namespaces: Vec::new(),
+    };
+    let maps = ObjectType { api_version: "v1".into(), kind: "ConfigMap".into() };
+    for (verbs, patch_type, subresource, denied) in [
+        (&["patch"][..], PatchType::Apply { field_manager: None, force: true }, "", true),
+        (&["patch", "create"], PatchType::Apply { field_manager: None, force: true }, "", false),
+        (&["patch"], PatchType::Apply { field_manager: None, force: true }, "status", false),
+        (&["patch"], PatchType::Merge, "", false),
+    ] {
+        let (client, got) = fixture();
+        let grants = Grants::new(vec![rule(verbs)], CurrentGrants::granting_writes(None));
+        let client = LiveClient { grants, ..client };
+        let patch = Patch { patch_type, body: "{}".into() };
+        let key = ObjectKey::new("n", "a");
+        let result = client.patch(ReconcileContext::default(), &maps, &key, patch, subresource, None).await;
+        let is_sent = got.lock().iter().any(|request| request.starts_with("PATCH"));
+        assert_eq!((result.is_err(), is_sent), (denied, !denied), "{verbs:?} {subresource:?}");
+        if let Err(error) = result {
+            assert!(matches!(&error, ApiError::Denied(missing) if missing.verbs == ["create"]), "{error}");
+        }
+    }
+}
+
 /// Against the embedded server, whose discovery names `serviceaccounts/token`.
 #[tokio::test]
 async fn a_token_request_is_sent_to_its_service_account() {

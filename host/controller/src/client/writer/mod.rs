@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use pilothouse_model::{ObjectKey, ResourceType};
-use pilothouse_plugin::{ApiError, HostMemoryCharge, LogLevel};
+use pilothouse_plugin::{ApiError, HostMemoryCharge, HostMemoryKind, LogLevel};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -33,6 +33,10 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(65);
 const FIRST_GET_DELAY: Duration = Duration::from_secs(1);
 /// The maximum delay between two live gets.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+
+/// What a write is charged beside its payload until its task has ended: the task, its request and its place in the queue. A server that answers
+/// no write leaves a task for each.
+const TASK_MEMORY: usize = 4096;
 
 /// Sends the writes of one version of one plugin.
 pub(crate) struct Writer {
@@ -66,6 +70,11 @@ impl Writer {
         &self.plugin.log
     }
 
+    /// Whether the plugin has written an object with this key, or its watches have one.
+    pub(super) fn knows(&self, resource: &ResourceType, key: &ObjectKey) -> bool {
+        !self.plugin.writes.uid(resource, key).is_empty()
+    }
+
     /// Sends a write on behalf of a reconcile. Returns its outcome once the plugin's own reads show it.
     ///
     /// # Cancellation safety
@@ -85,7 +94,8 @@ impl Writer {
             plugin: self.plugin.clone(),
             item: item.cloned(),
             trace: trace.cloned(),
-            _charge: write.charge.take(),
+            _payload_charge: write.charge.take(),
+            _task_charge: self.plugin.host_memory.charge(HostMemoryKind::OwnWrites, TASK_MEMORY),
             write,
             _flight: flight,
         };
@@ -108,7 +118,8 @@ struct WriteTask {
     /// Holds the key until the task has ended.
     _flight: Option<InFlightRequest>,
     /// Charges the payload, which outlives the guest's call.
-    _charge: Option<HostMemoryCharge>,
+    _payload_charge: Option<HostMemoryCharge>,
+    _task_charge: HostMemoryCharge,
 }
 
 /// The outcome of a request.
@@ -276,6 +287,8 @@ impl WriteTask {
         if key.name().is_empty() || writes.views().is_none() || !writes.covers(resource, key) {
             return LiveState::Undecidable;
         }
+        // The plugin caused this request, too.
+        self.plugin.rate_limiters.requests.acquire(|| ()).await;
         match timeout(RESPONSE_TIMEOUT, self.server.get(&resource.object_path(key))).await {
             Ok(Ok(Some(body))) => match parse_object(&body, resource) {
                 Ok(object) => LiveState::Known(WriteOutcome::Object(resource.clone(), object)),

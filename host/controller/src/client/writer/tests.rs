@@ -311,6 +311,31 @@ async fn a_forbidden_live_get_does_not_hold_the_key_forever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_is_charged_until_its_outcome_is_known() {
+    let fixture = Fixture::new(Some(map(5)), vec![Cuts], vec![Cuts, Answers(200, map(8))]);
+    let charged = || fixture.plugin.host_memory.used_by(HostMemoryKind::OwnWrites);
+    let before = charged();
+    fixture.reconcile(write(Method::DELETE)).await.expect_err("unknown");
+    assert!(charged() >= before + TASK_MEMORY, "{} after {before}", charged());
+    fixture.released().await;
+    assert!(charged() < before + TASK_MEMORY, "{} after {before}", charged());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_get_counts_as_a_request_of_the_plugin() {
+    let fixture = Fixture::new(Some(map(5)), vec![Cuts], vec![Answers(200, map(8))]);
+    fixture.plugin.rate_limiters.requests.set_rate(1, 1);
+    for _ in 0..4 {
+        let plugin = fixture.plugin.clone();
+        tokio::spawn(async move { plugin.rate_limiters.requests.acquire(|| ()).await });
+    }
+    fixture.reconcile(write(Method::PUT)).await.expect_err("unknown");
+    // The first of the four has the only token of the burst, and the others wait before the live get.
+    assert!(fixture.released().await >= Duration::from_secs(4));
+    assert_eq!(fixture.sees(), "8");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_response_to_generate_name_is_not_looked_up() {
     let fixture = Fixture::new(None, vec![Cuts], vec![]);
     let unnamed = Write { key: ObjectKey::new("n", ""), ..write(Method::POST) };

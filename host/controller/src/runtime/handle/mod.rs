@@ -244,6 +244,11 @@ impl PluginStatusSource {
         status
     }
 
+    /// Returns the state of the plugin.
+    pub(crate) fn state(&self) -> PluginState {
+        self.lifecycle.state()
+    }
+
     /// Returns the plugin's status as [`status`](Self::status) does; `None` if it is in the state `Running`.
     pub(crate) fn status_unless_running(&self) -> Option<PluginStatus> {
         (self.lifecycle.state() != PluginState::Running).then(|| self.status())

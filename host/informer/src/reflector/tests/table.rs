@@ -8,7 +8,7 @@ const TESTS: [&str; 7] = [
     include_str!("hostile.rs"),
     include_str!("interrupted.rs"),
     include_str!("list.rs"),
-    include_str!("recovery.rs"),
+    include_str!("server_recovery.rs"),
     include_str!("restored.rs"),
     include_str!("streaming.rs"),
     include_str!("watching.rs"),
