@@ -11,7 +11,7 @@ use crate::config::sidecar_location::SidecarLocation;
 /// The rules that a request must satisfy: those of the descriptor, and those of the current sidecar, if it
 /// has any.
 #[derive(Clone)]
-pub(crate) struct Grants {
+pub(crate) struct WriteGrants {
     declared: Vec<Rule>,
     current_grants: CurrentGrants,
 }
@@ -79,7 +79,7 @@ impl AccessRequest<'_> {
     }
 }
 
-impl Grants {
+impl WriteGrants {
     /// The grants of a descriptor, restricted by what the operator allows at the time of each request.
     #[must_use]
     pub(crate) fn new(declared: Vec<Rule>, current_grants: CurrentGrants) -> Self {
@@ -288,8 +288,8 @@ fn covers(pattern: &str, resource: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn grants(declared: Vec<Rule>, granted: Option<Vec<Rule>>) -> Grants {
-        Grants::new(declared, CurrentGrants::granting_writes(granted))
+    fn grants(declared: Vec<Rule>, granted: Option<Vec<Rule>>) -> WriteGrants {
+        WriteGrants::new(declared, CurrentGrants::granting_writes(granted))
     }
 
     fn rule(group: &str, resource: &str, verb: &str, namespace: &str) -> Rule {

@@ -90,7 +90,7 @@ impl ApiClient {
 
     /// Returns a client that impersonates a service account. Its groups are not sent: the API server knows
     /// the groups of a service account, and impersonating groups needs permissions that the host otherwise does
-    /// not.
+    /// not need.
     pub(crate) fn acting_as(&self, account: &ServiceAccount) -> Self {
         // The name of a service account is plain ASCII, which is valid in every header.
         let user = HeaderValue::from_str(&account.user()).ok();

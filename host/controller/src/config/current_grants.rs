@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::client::grants::granted_namespaces;
 use crate::config::descriptor::Rule;
-use crate::config::sidecar::{Grants, Sidecar, WatchRule};
+use crate::config::sidecar::{GrantSettings, Sidecar, WatchRule};
 use crate::config::sidecar_location::SidecarLocation;
 use crate::lifecycle::WaitingFor;
 use crate::load::not_granted;
@@ -54,7 +54,7 @@ pub(crate) struct GrantsWriter {
 impl SidecarGrants {
     /// Returns the grants of a sidecar that is a file.
     pub(crate) fn of(sidecar: &Sidecar) -> Result<Self, PatternError> {
-        let Grants { watches, writes, crds, http } = sidecar.grants.clone();
+        let GrantSettings { watches, writes, crds, http } = sidecar.grants.clone();
         let (http, service_account) = (parse_patterns(&http)?, sidecar.service_account.clone());
         Ok(Self { writes, watches, crds, http, service_account, place: SidecarLocation::File })
     }
@@ -150,7 +150,7 @@ impl GrantsWriter {
 #[cfg(test)]
 impl CurrentGrants {
     /// The current grants of a plugin whose sidecar has these.
-    pub(crate) fn granting(grants: Grants) -> Self {
+    pub(crate) fn granting(grants: GrantSettings) -> Self {
         let current_grants = Self::default();
         let sidecar_grants = SidecarGrants::of(&Sidecar { grants, ..Sidecar::default() }).expect("patterns");
         let name = PluginName::of_file(std::path::Path::new("test.wasm")).expect("a name");
@@ -160,14 +160,14 @@ impl CurrentGrants {
 
     /// The current grants of a plugin whose sidecar grants these writes; `None` grants those of the descriptor.
     pub(crate) fn granting_writes(writes: Option<Vec<Rule>>) -> Self {
-        Self::granting(Grants { writes, ..Grants::default() })
+        Self::granting(GrantSettings { writes, ..GrantSettings::default() })
     }
 }
 
 /// Applies the grant mode: `--grants explicit` grants nothing that the sidecar does not name.
 pub(crate) fn apply_grant_mode(mode: GrantMode, mut sidecar: Sidecar) -> Sidecar {
     if mode == GrantMode::Explicit {
-        let Grants { watches, writes, crds, .. } = &mut sidecar.grants;
+        let GrantSettings { watches, writes, crds, .. } = &mut sidecar.grants;
         watches.get_or_insert_default();
         writes.get_or_insert_default();
         crds.get_or_insert_default();
@@ -221,6 +221,6 @@ mod tests {
             (some.watches.map(|rules| rules.len()), some.writes, some.crds),
             (Some(1), Some(vec![]), Some(true))
         );
-        assert_eq!(sidecar("", GrantMode::Declared), Grants::default());
+        assert_eq!(sidecar("", GrantMode::Declared), GrantSettings::default());
     }
 }

@@ -37,7 +37,7 @@ pub struct Sidecar {
     pub limits: SidecarLimits,
     /// What the plugin may do; if absent, all that its descriptor asks for.
     #[serde(default)]
-    pub grants: Grants,
+    pub grants: GrantSettings,
     /// The service account as which the plugin reads and writes; if absent, the host's own identity.
     #[serde(default)]
     #[schemars(
@@ -75,7 +75,8 @@ pub enum GrantMode {
 /// What the operator grants. Each field restricts what the descriptor asks for.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Grants {
+#[schemars(rename = "Grants")]
+pub struct GrantSettings {
     /// What may be watched; if absent, all that the descriptor watches.
     #[serde(default)]
     pub watches: Option<Vec<WatchRule>>,

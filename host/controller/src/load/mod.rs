@@ -41,7 +41,7 @@ use crate::access::Access;
 use crate::cache::indexer::Indexer;
 use crate::cache::views::Views;
 use crate::client::fence::Fence;
-use crate::client::grants::Grants;
+use crate::client::grants::WriteGrants;
 use crate::client::writer::Writer;
 use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
 use crate::config::current_grants::{GrantsWriter, SidecarGrants};
@@ -388,7 +388,7 @@ fn capabilities(
     let client = LiveClient::new(
         server.clone(),
         services.discovery.clone(),
-        Grants::new(descriptor.writes.clone(), plugin.current_grants.clone()),
+        WriteGrants::new(descriptor.writes.clone(), plugin.current_grants.clone()),
         Writer::new(server, services.discovery.clone(), fence.clone(), plugin.clone()),
         plugin.name.to_shared(),
     )

@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     fn granting(host: &str) -> CurrentGrants {
-        CurrentGrants::granting(crate::config::sidecar::Grants {
+        CurrentGrants::granting(crate::config::sidecar::GrantSettings {
             http: vec![host.to_owned()],
             ..Default::default()
         })

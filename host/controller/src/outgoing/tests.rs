@@ -68,7 +68,8 @@ fn client_with(granted: &str, tls: Tls, fence: Fence) -> HttpClient {
 
 fn client_under(granted: &str, tls: Tls, fence: Fence, access: Arc<Access>) -> HttpClient {
     let requested = ["*:*".to_owned(), "http://*:*".to_owned()];
-    let granted = crate::config::sidecar::Grants { http: vec![granted.to_owned()], ..Default::default() };
+    let granted =
+        crate::config::sidecar::GrantSettings { http: vec![granted.to_owned()], ..Default::default() };
     let grants = HttpGrants::parse(&requested, CurrentGrants::granting(granted)).expect("patterns");
     HttpClient::new(grants, Connector::new(tls), fence, access)
 }

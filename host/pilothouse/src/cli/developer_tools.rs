@@ -12,7 +12,9 @@ use super::embedded_server::{
 };
 #[cfg(feature = "simulation")]
 use super::simulation::Sim;
-use super::{AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, Grants, TestHooks, listen_address};
+use super::{
+    AllowedHosts, CacheFlags, CompilerMode, DEFAULT_PLUGINS, DefaultGrants, TestHooks, listen_address,
+};
 
 // Without a doc comment, because clap would take it for the description of the whole program.
 #[derive(Debug, Subcommand)]
@@ -81,7 +83,7 @@ pub(crate) struct Dev {
     pub(crate) authorization: Authorization,
     /// Default grants: what a plugin may access when its sidecar does not say.
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
-    pub(crate) grants: Option<Grants>,
+    pub(crate) grants: Option<DefaultGrants>,
     /// Serve the API over plain HTTP instead of TLS. With always-allow, clients need no credentials either.
     #[arg(long, env = "PILOTHOUSE_INSECURE_HTTP")]
     pub(crate) insecure_http: bool,

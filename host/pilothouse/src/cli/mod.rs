@@ -28,7 +28,7 @@ use clap_complete::Shell;
 pub(crate) use inspect::{Bundle, Check, Preflight, Rbac, RbacFormat, Show, Size, SizeFormat};
 pub(crate) use parsing::parse;
 pub(crate) use shared::{
-    AllowedHosts, AuthMode, CacheCompression, CacheFlags, CompilerMode, Grants, ServerUrl, TestHooks,
+    AllowedHosts, AuthMode, CacheCompression, CacheFlags, CompilerMode, DefaultGrants, ServerUrl, TestHooks,
 };
 
 /// The plugins directory without `--plugins`.
@@ -168,7 +168,7 @@ pub(crate) struct Run {
     pub(crate) auth: Option<AuthMode>,
     /// Default grants: what a plugin may access when its sidecar does not say. Overrides `grants` of --config.
     #[arg(long, env = "PILOTHOUSE_GRANTS", value_enum, value_name = "MODE")]
-    pub(crate) grants: Option<Grants>,
+    pub(crate) grants: Option<DefaultGrants>,
     #[command(flatten)]
     pub(crate) hosts: AllowedHosts,
     #[command(flatten)]

@@ -51,7 +51,7 @@ pub(crate) struct CacheFlags {
 
 /// Default grants: what a plugin may access when its sidecar does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Grants {
+pub(crate) enum DefaultGrants {
     /// Everything that its descriptor declares, except HTTP requests.
     Declared,
     /// Nothing.
@@ -67,11 +67,11 @@ pub(crate) enum AuthMode {
     Kubernetes,
 }
 
-impl From<Grants> for GrantMode {
-    fn from(grants: Grants) -> Self {
+impl From<DefaultGrants> for GrantMode {
+    fn from(grants: DefaultGrants) -> Self {
         match grants {
-            Grants::Declared => Self::Declared,
-            Grants::Explicit => Self::Explicit,
+            DefaultGrants::Declared => Self::Declared,
+            DefaultGrants::Explicit => Self::Explicit,
         }
     }
 }

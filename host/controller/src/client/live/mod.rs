@@ -18,7 +18,7 @@ use target::{Manifest, Request, check_manager, object_path};
 
 use super::write_outcome::{WriteOutcome, parse_object};
 use super::{APPLY_PATCH, ApiClient, Discovery, Payload, ReconcileContext, query};
-use crate::client::grants::Grants;
+use crate::client::grants::WriteGrants;
 use crate::client::writer::{Write, Writer};
 use crate::config::descriptor::Rule;
 
@@ -26,7 +26,7 @@ use crate::config::descriptor::Rule;
 pub(crate) struct LiveClient {
     server: ApiClient,
     discovery: Discovery,
-    grants: Grants,
+    grants: WriteGrants,
     writer: Writer,
     field_manager: Arc<str>,
     /// Limit in bytes for the responses to reads. Responses to writes have their own limit.
@@ -61,7 +61,7 @@ impl LiveClient {
     pub(crate) fn new(
         server: ApiClient,
         discovery: Discovery,
-        grants: Grants,
+        grants: WriteGrants,
         writer: Writer,
         field_manager: Arc<str>,
     ) -> Self {

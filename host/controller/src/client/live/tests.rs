@@ -41,7 +41,7 @@ fn fixture() -> (LiveClient, Arc<Mutex<Vec<String>>>) {
         verbs: vec!["*".into()],
         namespaces: Vec::new(),
     };
-    let grants = Grants::new(vec![everything], CurrentGrants::granting_writes(None));
+    let grants = WriteGrants::new(vec![everything], CurrentGrants::granting_writes(None));
     let discovery = Discovery::new(server.clone());
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), plugin);
     let client = LiveClient::new(server, discovery, grants, writer, "live".into());
@@ -183,7 +183,7 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
         (vec![rule("", "configmaps/status", "*", &[])], None, undeclared),
     ] {
         let client = LiveClient {
-            grants: Grants::new(declared, CurrentGrants::granting_writes(granted)),
+            grants: WriteGrants::new(declared, CurrentGrants::granting_writes(granted)),
             ..fixture().0
         };
         let client = LiveClient {
@@ -209,8 +209,10 @@ async fn a_request_that_no_rule_covers_is_denied_and_not_sent() {
 
 #[tokio::test]
 async fn each_missing_rule_is_logged_once_and_at_most_16_of_them() {
-    let client =
-        LiveClient { grants: Grants::new(Vec::new(), CurrentGrants::granting_writes(None)), ..fixture().0 };
+    let client = LiveClient {
+        grants: WriteGrants::new(Vec::new(), CurrentGrants::granting_writes(None)),
+        ..fixture().0
+    };
     let key = ObjectKey::new("n", "a");
     for round in 1..=2 {
         for kind in 0..20 {
@@ -234,7 +236,7 @@ async fn a_namespace_in_a_request_does_not_grant_a_cluster_scoped_object() {
         namespaces: vec!["shop".into()],
     };
     let client =
-        LiveClient { grants: Grants::new(vec![shop], CurrentGrants::granting_writes(None)), ..client };
+        LiveClient { grants: WriteGrants::new(vec![shop], CurrentGrants::granting_writes(None)), ..client };
     let nodes = ObjectType { api_version: "v1".into(), kind: "Node".into() };
     let delete = DeleteOptions { propagation: Propagation::Background, uid: None, resource_version: None };
     let patch = || Patch { patch_type: PatchType::Merge, body: "{}".into() };
@@ -300,7 +302,7 @@ async fn a_revoked_grant_affects_an_existing_client() {
         verbs: vec!["*".into()],
         namespaces: Vec::new(),
     };
-    let client = LiveClient { grants: Grants::new(vec![rule], current_grants.clone()), ..client };
+    let client = LiveClient { grants: WriteGrants::new(vec![rule], current_grants.clone()), ..client };
     let create = async || {
         client
             .create(
@@ -395,7 +397,7 @@ async fn a_token_request_is_sent_to_its_service_account() {
         verbs: vec!["create".into()],
         namespaces: vec![],
     };
-    let grants = Grants::new(vec![token, reviews], CurrentGrants::granting_writes(None));
+    let grants = WriteGrants::new(vec![token, reviews], CurrentGrants::granting_writes(None));
     let discovery = Discovery::new(server.clone());
     let unknown = Arc::clone(&plugin.metrics);
     let writer = Writer::new(server.clone(), discovery.clone(), Fence::default(), plugin);
