@@ -9,9 +9,9 @@ use serde::{Serialize, Serializer};
 use super::RequiredPermission;
 use super::permissions::as_text;
 use crate::access::ServiceAccount;
-use crate::client::grants::intersect;
 use crate::config::descriptor::{Descriptor, Rule, Watch};
 use crate::config::limits::{EffectiveLimits, LIMITS, Unit};
+use crate::config::rule_intersection::intersect;
 use crate::config::sidecar::Sidecar;
 
 /// The report on a plugin that loads. Its JSON is that of `pilothouse check --json` (docs/cli.md): fields are

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::permissions::resources;
-use crate::client::grants::{includes_all_namespaces, intersect};
 use crate::client::{Discovery, RequestError};
 use crate::config::descriptor::{Descriptor, Rule};
+use crate::config::rule_intersection::intersect;
+use crate::config::rule_match::includes_all_namespaces;
 use crate::config::sidecar::Sidecar;
 
 /// The cluster-scoped resources, by API group and plural name, as far as a server knows them.

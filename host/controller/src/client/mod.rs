@@ -6,13 +6,13 @@ mod discovery;
 mod error;
 mod events;
 pub(crate) mod fence;
-pub(crate) mod grants;
 pub(crate) mod in_flight;
 mod live;
 mod origin;
 pub(crate) mod quota;
 mod reconcile_context;
 mod warnings;
+pub(crate) mod write_grants;
 mod write_outcome;
 pub(crate) mod writer;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::client::grants::granted_namespaces;
 use crate::config::descriptor::Rule;
 use crate::config::sidecar::{GrantSettings, Sidecar, WatchRule};
 use crate::config::sidecar_location::SidecarLocation;
+use crate::config::watch_grants::granted_namespaces;
 use crate::lifecycle::WaitingFor;
 use crate::load::not_granted;
 use crate::load::version::Version;

@@ -6,5 +6,8 @@ pub mod descriptor;
 pub(crate) mod field_paths;
 pub mod limits;
 pub(crate) mod rollout_settings;
+pub(crate) mod rule_intersection;
+pub(crate) mod rule_match;
 pub mod sidecar;
 pub(crate) mod sidecar_location;
+pub(crate) mod watch_grants;

@@ -10,11 +10,12 @@ use tokio::time::sleep;
 
 use super::{LoadServices, LoadStep, Report};
 use crate::access::{RETRY_INTERVAL, RequiredRead, Reviewer};
-use crate::client::grants::{granted_namespaces, has_rule_for_group, unused_rules};
 use crate::config::current_grants::{GrantsWriter, SidecarGrants};
 use crate::config::descriptor::{Descriptor, Watch};
+use crate::config::rule_intersection::unused_rules;
 use crate::config::sidecar::{GrantMode, Sidecar, WatchRule};
 use crate::config::sidecar_location::SidecarLocation;
+use crate::config::watch_grants::{granted_namespaces, has_rule_for_group};
 use crate::guest_host::PluginServices;
 use crate::lifecycle::WaitingFor;
 use crate::load::version::Version;

@@ -41,7 +41,7 @@ use crate::access::Access;
 use crate::cache::indexer::Indexer;
 use crate::cache::views::Views;
 use crate::client::fence::Fence;
-use crate::client::grants::WriteGrants;
+use crate::client::write_grants::WriteGrants;
 use crate::client::writer::Writer;
 use crate::client::{ApiClient, Discovery, LiveClient, unestablished_crd};
 use crate::config::current_grants::{GrantsWriter, SidecarGrants};

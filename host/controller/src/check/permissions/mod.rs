@@ -10,9 +10,11 @@ use serde::Serialize;
 use super::scopes::Scopes;
 use super::{Availability, CheckedWatch};
 use crate::access::{ServiceAccount, only_name};
-use crate::client::grants::{granted_namespaces, includes_all_namespaces, intersect};
 use crate::config::descriptor::{Descriptor, Rule};
+use crate::config::rule_intersection::intersect;
+use crate::config::rule_match::includes_all_namespaces;
 use crate::config::sidecar::{Sidecar, WatchRule};
+use crate::config::watch_grants::granted_namespaces;
 
 /// One verb on one resource, as in an RBAC rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -18,7 +18,7 @@ use target::{Manifest, Request, check_manager, object_path};
 
 use super::write_outcome::{WriteOutcome, parse_object};
 use super::{APPLY_PATCH, ApiClient, Discovery, Payload, ReconcileContext, query};
-use crate::client::grants::WriteGrants;
+use crate::client::write_grants::WriteGrants;
 use crate::client::writer::{Write, Writer};
 use crate::config::descriptor::Rule;
 

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use super::{LiveClient, MAX_LOGGED_DENIALS};
 use crate::client::DiscoveryError;
 use crate::client::discovery::Freshness;
-use crate::client::grants::{AccessRequest, MissingGrant};
+use crate::client::write_grants::MissingGrant;
 use crate::config::descriptor;
+use crate::config::rule_match::AccessRequest;
 
 /// The verb and the target of a request.
 #[derive(Clone, Copy)]
