@@ -16,7 +16,7 @@ use super::dispatch::{self, Dispatcher};
 use super::pending_version::PendingVersion;
 use super::running::Canary;
 use super::running_health::RunningHealth;
-use super::swap::VersionsWriteGuard;
+use super::versions_write_guard::VersionsWriteGuard;
 use super::{PluginTask, handover, kind_changes};
 use crate::access::AccessState;
 use crate::config::canary_share::CanaryShare;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::running::RunningVersions;
 use super::running_health::RunningHealth;
-use super::swap::VersionsWriteGuard;
+use super::versions_write_guard::VersionsWriteGuard;
 use super::{
     DRAIN_TIMEOUT, PluginTask, SHUTDOWN_REASON, deleted_crds, dispatch, handover, kind_changes, observer,
     worker,

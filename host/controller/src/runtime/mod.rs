@@ -20,6 +20,7 @@ mod installation;
 pub(crate) mod key_mapper;
 mod kind_changes;
 mod observer;
+mod pending_swap;
 mod pending_version;
 pub mod predicate;
 pub(crate) mod queue;
@@ -27,7 +28,7 @@ mod rollout;
 mod running;
 mod running_health;
 pub(crate) mod slow_reconciles;
-mod swap;
+mod versions_write_guard;
 mod worker;
 mod workers;
 
@@ -56,10 +57,11 @@ pub(crate) use explain::CollectedFacts;
 use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginStatusSource};
 pub(crate) use handover::RenamedWatches;
+use pending_swap::PendingSwap;
 use pending_version::{LoadEvent, LoadTask, PendingVersion};
 use running::SharedVersions;
 use running_health::RunningHealth;
-use swap::{Swap, VersionsWriteGuard};
+use versions_write_guard::VersionsWriteGuard;
 use workers::Workers;
 
 /// How long a stopping plugin may take to finish its reconciles; the process must have ended 10 s after SIGTERM.
@@ -305,7 +307,7 @@ impl PluginTask {
         let log = self.plugin.log.clone();
         match outcome {
             Ok(LoadOutcome::Version(version)) => {
-                pending.swap(Swap::new(files, *version, Arc::clone(&self.running)));
+                pending.swap(PendingSwap::new(files, *version, Arc::clone(&self.running)));
             }
             Ok(LoadOutcome::Unchanged) => {
                 self.lifecycle.apply(&Input::Unchanged);

@@ -7,8 +7,9 @@ use futures::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::pending_swap::{PendingSwap, Progress};
 use super::running::SharedVersions;
-use super::swap::{Progress, Swap, VersionsWriteGuard};
+use super::versions_write_guard::VersionsWriteGuard;
 use crate::config::canary_share::CanaryShare;
 use crate::directory::PluginFiles;
 use crate::lifecycle::backoff;
@@ -31,7 +32,7 @@ enum Stage {
     #[default]
     None,
     Loading(PluginFiles, LoadTask),
-    Swapping(Box<Swap>),
+    Swapping(Box<PendingSwap>),
     /// The keys of the canary change, or it ends, as soon as no guest call is under way.
     ChangingCanary(Option<CanaryShare>, BoxFuture<'static, VersionsWriteGuard>),
     RetryAt(PluginFiles, Instant),
@@ -75,7 +76,7 @@ impl PendingVersion {
     }
 
     /// Drives this swap from now on.
-    pub(super) fn swap(&mut self, swap: Swap) {
+    pub(super) fn swap(&mut self, swap: PendingSwap) {
         self.stage = Stage::Swapping(Box::new(swap));
     }
 

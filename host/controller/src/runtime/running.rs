@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::client::in_flight::HeldItem;
     use crate::runtime::queue::ReconcileKey;
-    use crate::runtime::swap::VersionsWriteGuard;
+    use crate::runtime::versions_write_guard::VersionsWriteGuard;
 
     fn plugin() -> PluginServices {
         let service = tower::service_fn(async |_: http::Request<kube::client::Body>| {

@@ -1,5 +1,8 @@
 //! Transfers work from the old version to the new one, so that a swap loses nothing with the subscriptions that it drops: notifications
 //! that wait in them, objects that only they covered, and keys that are queued under a target watch that was renamed.
+//!
+//! The queue is not transferred. It belongs to the plugin's name (`PluginServices` in `guest_host/services`), so every version of the plugin takes
+//! its keys from the same one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ struct Fixture {
     watch: TestWatch,
     running: SharedVersions,
     views: Arc<Views>,
-    swap: Swap,
+    swap: PendingSwap,
 }
 
 /// A plugin whose computed index contains each object under its name, with one object in its cache.
@@ -47,7 +47,7 @@ async fn fixture(limits: InstanceLimits) -> Fixture {
     let version = Version::for_test(pool, Arc::clone(&views));
     let running = SharedVersions::default();
     let files = PluginFiles::for_test();
-    let swap = Swap::new(files, version, Arc::clone(&running));
+    let swap = PendingSwap::new(files, version, Arc::clone(&running));
     Fixture { server, watch, running, views, swap }
 }
 

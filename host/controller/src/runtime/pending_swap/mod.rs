@@ -11,18 +11,17 @@
 //! While indexing and draining, the running version reconciles and receives changes. While catching up, nothing is dispatched, because a
 //! change would then be in the running version's indexes but not in the new one's; notifications wait in their subscriptions.
 //!
-//! `PluginTask::swap` then installs the version and decides what happens to the queue.
+//! `PluginTask::swap`, in `installation`, then installs the version and decides what happens to the queue.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
 
-use super::DRAIN_TIMEOUT;
-use super::running::{Canary, RunningVersions, SharedVersions};
+use super::running::SharedVersions;
+use super::versions_write_guard::VersionsWriteGuard;
 use crate::cache::indexer::NoInstance;
 use crate::directory::PluginFiles;
 use crate::load::LoadProblem;
@@ -33,54 +32,8 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often catching up may time out before the load is retried later.
 const MAX_ROUNDS: u32 = 5;
 
-/// Exclusive access to the running versions: none of their `reconcile` and `observe` calls is under way. Dropping this lets them continue.
-pub(super) struct VersionsWriteGuard(OwnedRwLockWriteGuard<RunningVersions>);
-
-impl VersionsWriteGuard {
-    /// Waits until no such call is under way, then up to [`DRAIN_TIMEOUT`] for the requests that calls have left behind.
-    pub(super) async fn acquire(running: SharedVersions) -> Self {
-        let exclusive = Self(running.write_owned().await);
-        exclusive.0.all().for_each(|version| version.fence.close());
-        let drained = async {
-            for version in exclusive.0.all() {
-                version.fence.drained().await;
-            }
-        };
-        if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
-            tracing::warn!(
-                version = exclusive.0.stable.as_ref().map(|version| version.descriptor.version.as_str()),
-                "a write of the previous version has had no response for {} s; the new version does not wait for it",
-                DRAIN_TIMEOUT.as_secs()
-            );
-        }
-        exclusive
-    }
-
-    /// Replaces the running versions, which are retired, and releases the lock.
-    pub(super) fn replace(mut self, version: Arc<Version>) {
-        let old = std::mem::replace(&mut *self.0, version.into());
-        old.all().for_each(|version| version.retire());
-    }
-
-    /// Replaces the canary, which is retired unless only its share changes, and releases the lock.
-    pub(super) fn set_canary(mut self, canary: Option<Arc<Canary>>) {
-        let old = std::mem::replace(&mut self.0.canary, canary);
-        let stays = |old: &Arc<Version>| self.0.all().any(|version| Arc::ptr_eq(version, old));
-        if let Some(old) = old.filter(|old| !stays(&old.version)) {
-            old.version.retire();
-        }
-    }
-}
-
-impl Drop for VersionsWriteGuard {
-    fn drop(&mut self) {
-        // The versions that run from now on, be they new or old.
-        self.0.all().for_each(|version| version.fence.open());
-    }
-}
-
 /// A loaded version that is about to replace the running one.
-pub(super) struct Swap {
+pub(super) struct PendingSwap {
     pub(super) files: PluginFiles,
     pub(super) version: Version,
     running: SharedVersions,
@@ -99,7 +52,7 @@ enum Step {
 
 /// The result of one step of a swap.
 pub(super) enum Progress {
-    /// [`Swap::pauses_dispatch`] changed.
+    /// [`PendingSwap::pauses_dispatch`] changed.
     DispatchPauseChanged,
     /// The version can be installed.
     Ready(VersionsWriteGuard),
@@ -107,7 +60,7 @@ pub(super) enum Progress {
     Failed(LoadProblem),
 }
 
-impl Swap {
+impl PendingSwap {
     pub(super) fn new(files: PluginFiles, version: Version, running: SharedVersions) -> Self {
         let step = indexing(&version);
         Self { files, version, running, step, rounds: 0 }
