@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use pilothouse_model::ObjectKey;
 use pilothouse_plugin::{LogLevel, Reason};
 use tokio::sync::watch;
@@ -126,16 +125,8 @@ impl PluginTask {
         *self.recovery.canary.lock() = Some(Arc::clone(&version));
         self.running_health
             .send_replace(RunningHealth::new(stable.health.clone(), Some(version.health.clone())));
-        let mut kind_changes = JoinSet::new();
-        let (discovery, watched, plugin) =
-            (self.services.discovery.clone(), Arc::clone(&version), self.plugin.clone());
-        kind_changes.spawn(async move {
-            let wait = || -> BoxFuture<'static, String> {
-                let (discovery, watched) = (discovery.clone(), Arc::clone(&watched));
-                Box::pin(kind_changes::wait_for_change(discovery, watched, plugin.clone()))
-            };
-            plugin.restart("kinds", wait).await
-        });
+        let (discovery, plugin) = (self.services.discovery.clone(), self.plugin.clone());
+        let kind_changes = kind_changes::spawn(discovery, Arc::clone(&version), plugin);
         let (health_changes, access_changes) = (version.health.changes(), version.views.access.changes());
         let task = CanaryTask { canary, dispatcher, health_changes, access_changes, kind_changes };
         self.canary = Some(Box::new(task));

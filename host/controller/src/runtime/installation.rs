@@ -75,48 +75,46 @@ impl PluginTask {
         self.running_health.send_replace(RunningHealth::new(version.health.clone(), None));
         self.resize_workers(version.workers);
         self.plugin.metrics.max_concurrent.set(i64::try_from(version.workers).unwrap_or(i64::MAX));
-        if !version.observer_subscriptions.is_empty() {
-            let (running, plugin, history) =
-                (Arc::clone(&self.running), self.plugin.clone(), self.recovery.history.clone());
-            let version = Arc::clone(&version);
-            self.observer.spawn(async move {
-                let observe = || -> BoxFuture<'static, ()> {
-                    let (running, version) = (Arc::clone(&running), Arc::clone(&version));
-                    Box::pin(observer::observe(running, version, plugin.clone(), history.clone()))
-                };
-                plugin.restart("observer", observe).await;
-            });
-        } else {
+        self.start_observer(&version);
+        let (discovery, plugin) = (self.services.discovery.clone(), self.plugin.clone());
+        self.kind_changes = kind_changes::spawn(discovery, Arc::clone(&version), plugin);
+        self.restart_crd_watch(version);
+    }
+
+    /// Starts the observer of the version, if it has one. That of the version before has ended.
+    fn start_observer(&mut self, version: &Arc<Version>) {
+        if version.observer_subscriptions.is_empty() {
             self.recovery.history.clear();
+            return;
         }
-        self.kind_changes.abort_all();
-        let (discovery, watched, plugin) =
-            (self.services.discovery.clone(), Arc::clone(&version), self.plugin.clone());
-        self.kind_changes.spawn(async move {
-            let wait = || -> BoxFuture<'static, String> {
-                Box::pin(kind_changes::wait_for_change(
-                    discovery.clone(),
-                    Arc::clone(&watched),
-                    plugin.clone(),
-                ))
+        let (running, version) = (Arc::clone(&self.running), Arc::clone(version));
+        let (plugin, history) = (self.plugin.clone(), self.recovery.history.clone());
+        self.observer.spawn(async move {
+            let observe = || -> BoxFuture<'static, ()> {
+                let (running, version) = (Arc::clone(&running), Arc::clone(&version));
+                Box::pin(observer::observe(running, version, plugin.clone(), history.clone()))
             };
-            plugin.restart("kinds", wait).await
+            plugin.restart("observer", observe).await;
         });
+    }
+
+    /// Ends the watch over the CRDs of the version before, and starts one for the CRDs of this version, if it has any.
+    fn restart_crd_watch(&mut self, version: Arc<Version>) {
         self.crds.abort_all();
-        if !version.descriptor.crds.is_empty() {
-            let (services, running_status) = (self.services.clone(), Arc::clone(&self.running_status));
-            let (version, lifecycle, plugin) =
-                (Arc::clone(&version), self.lifecycle.clone(), self.plugin.clone());
-            self.crds.spawn(async move {
-                let restore = || -> BoxFuture<'static, ()> {
-                    let (services, lifecycle) = (services.clone(), lifecycle.clone());
-                    let (version, running_status) = (Arc::clone(&version), Arc::clone(&running_status));
-                    let plugin = plugin.clone();
-                    Box::pin(deleted_crds::restore(services, version, plugin, running_status, lifecycle))
-                };
-                plugin.restart("CRDs", restore).await;
-            });
+        if version.descriptor.crds.is_empty() {
+            return;
         }
+        let (services, running_status) = (self.services.clone(), Arc::clone(&self.running_status));
+        let (lifecycle, plugin) = (self.lifecycle.clone(), self.plugin.clone());
+        self.crds.spawn(async move {
+            let restore = || -> BoxFuture<'static, ()> {
+                let (services, lifecycle) = (services.clone(), lifecycle.clone());
+                let (version, running_status) = (Arc::clone(&version), Arc::clone(&running_status));
+                let plugin = plugin.clone();
+                Box::pin(deleted_crds::restore(services, version, plugin, running_status, lifecycle))
+            };
+            plugin.restart("CRDs", restore).await;
+        });
     }
 
     /// Updates the lifecycle state: whether the running version lacks a permission or backs off after faults.

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pilothouse_informer::{FailureKind, InformerStatus};
 use pilothouse_model::ResourceType;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::client::{Discovery, Freshness};
@@ -16,13 +18,21 @@ use crate::load::version::{Version, WatchRoute};
 /// Between two checks. They send no request while all watches are connected.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Starts a task that ends with a description of the change once [`wait_for_change`] has found one. Dropping the set aborts the task.
+pub(super) fn spawn(discovery: Discovery, version: Arc<Version>, plugin: PluginServices) -> JoinSet<String> {
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        let wait = || -> BoxFuture<'static, String> {
+            Box::pin(wait_for_change(discovery.clone(), Arc::clone(&version), plugin.clone()))
+        };
+        plugin.restart("kinds", wait).await
+    });
+    task
+}
+
 /// Waits until the kind of a watch is served as another resource than the version was loaded with, and returns a description of the change.
 /// What was compared already is kept in the version, so that a call after a panic misses no change.
-pub(super) async fn wait_for_change(
-    discovery: Discovery,
-    version: Arc<Version>,
-    plugin: PluginServices,
-) -> String {
+async fn wait_for_change(discovery: Discovery, version: Arc<Version>, plugin: PluginServices) -> String {
     {
         let mut compared = version.compared_kinds.lock();
         if compared.is_empty() {
@@ -81,7 +91,6 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use bytes::Bytes;
-    use futures::future::BoxFuture;
     use futures::{FutureExt, StreamExt, stream};
     use http_body::Frame;
     use http_body_util::{BodyExt, Full, StreamBody};

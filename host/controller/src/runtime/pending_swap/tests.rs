@@ -12,6 +12,8 @@ use crate::cache::views::{ViewIndex, Views};
 use crate::config::canary_share::CanaryShare;
 use crate::guest_host::PluginServices;
 use crate::lifecycle::{Health, RecentErrors};
+use crate::runtime::DRAIN_TIMEOUT;
+use crate::runtime::running::Canary;
 
 const INDEX: &str = "names";
 
