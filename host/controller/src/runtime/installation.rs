@@ -1,5 +1,6 @@
 //! How a version becomes the running one, and how it stops.
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -9,13 +10,26 @@ use tokio::time::{Instant, timeout_at};
 use super::running::RunningVersions;
 use super::running_health::RunningHealth;
 use super::versions_write_guard::VersionsWriteGuard;
-use super::{
-    DRAIN_TIMEOUT, PluginTask, SHUTDOWN_REASON, deleted_crds, dispatch, handover, kind_changes, observer,
-    worker,
-};
+use super::{DRAIN_TIMEOUT, PluginTask, deleted_crds, dispatch, handover, kind_changes, observer, worker};
 use crate::guest_host::INSTANCE_IDLE_TIMEOUT;
 use crate::lifecycle::{Input, PluginState};
 use crate::load::version::Version;
+
+/// Why the task of a plugin ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StopReason {
+    HostShutdown,
+    FileRemoved,
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HostShutdown => "the host is shutting down",
+            Self::FileRemoved => "its file was removed",
+        })
+    }
+}
 
 impl PluginTask {
     /// Replaces the running version, and its canary, by this one. The workers have finished their reconciles, and start no other until
@@ -204,14 +218,16 @@ impl PluginTask {
         self.record_end().await;
     }
 
-    pub(super) async fn stop(&mut self, reason: &str) {
+    /// Stops the plugin for good. The record of its rollout is kept for the host that continues after a shutdown.
+    pub(super) async fn stop(&mut self, reason: StopReason) {
         self.uninstall().await;
-        if reason != SHUTDOWN_REASON {
+        if reason == StopReason::FileRemoved {
             self.plugin.rollout.remove_record().await;
         }
         self.plugin.queue.shutdown();
         self.plugin.release();
-        self.lifecycle.apply(&Input::Stopped { why: reason, with_host: reason == SHUTDOWN_REASON });
+        let with_host = reason == StopReason::HostShutdown;
+        self.lifecycle.apply(&Input::Stopped { why: &reason.to_string(), with_host });
         self.plugin.log.end_version();
         self.plugin.log.state(LogLevel::Info, format_args!("stopped: {reason}"));
     }

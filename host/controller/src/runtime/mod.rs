@@ -57,6 +57,7 @@ pub(crate) use explain::CollectedFacts;
 use handle::RunningVersionStatus;
 pub(crate) use handle::{PluginHandle, PluginStatusSource};
 pub(crate) use handover::RenamedWatches;
+use installation::StopReason;
 use pending_swap::PendingSwap;
 use pending_version::{LoadEvent, LoadTask, PendingVersion};
 use running::SharedVersions;
@@ -66,8 +67,6 @@ use workers::Workers;
 
 /// How long a stopping plugin may take to finish its reconciles; the process must have ended 10 s after SIGTERM.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
-/// The reason for which a plugin stops with the process. Such a stop records no Event.
-const SHUTDOWN_REASON: &str = "the host is shutting down";
 
 /// The plugin's files, or `None` once they were removed.
 pub(crate) type DesiredFiles = Option<PluginFiles>;
@@ -169,7 +168,7 @@ impl PluginTask {
                 biased;
                 () = shutdown.cancelled() => {
                     pending.cancel();
-                    return Box::pin(self.stop(SHUTDOWN_REASON)).await;
+                    return Box::pin(self.stop(StopReason::HostShutdown)).await;
                 }
                 changed = desired_files.changed() => {
                     self.plugin.panics.inject_test_panic("plugin");
@@ -181,7 +180,7 @@ impl PluginTask {
                     last_files.clone_from(&files);
                     match files {
                         Some(files) if changed.is_ok() => self.start_loading(&mut pending, files, &Input::Found),
-                        _ => return Box::pin(self.stop("its file was removed")).await,
+                        _ => return Box::pin(self.stop(StopReason::FileRemoved)).await,
                     }
                 }
                 // Boxed, because such futures are large and rare, while this one exists for as long as the plugin.
