@@ -99,24 +99,6 @@ impl RateLimiter {
     }
 }
 
-/// Limits a repeated log message to one per minute.
-#[derive(Debug, Default)]
-pub(crate) struct LogThrottle(parking_lot::Mutex<Option<Instant>>);
-
-impl LogThrottle {
-    const INTERVAL: Duration = Duration::from_mins(1);
-
-    /// Whether the message is due again.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        let mut last = self.0.lock();
-        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= Self::INTERVAL);
-        if is_due {
-            *last = Some(now);
-        }
-        is_due
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -185,15 +167,5 @@ mod tests {
         assert!(second.poll().is_pending());
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(second.poll().is_ready());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_throttled_message_is_due_once_a_minute() {
-        let throttle = LogThrottle::default();
-        assert!(throttle.is_due(Instant::now()));
-        tokio::time::advance(Duration::from_secs(59)).await;
-        assert!(!throttle.is_due(Instant::now()));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(throttle.is_due(Instant::now()));
     }
 }

@@ -29,11 +29,10 @@ impl GuestHost {
             let name = call.name();
             return Err(ApiError::Unavailable(format!("the client is not available during {name}")));
         };
-        let rate_limits = &capabilities.rate_limits;
         let on_wait = || {
             self.services.metrics.throttled.inc();
-            if rate_limits.requests_waited.is_due(Instant::now()) {
-                let PluginLimits { client_qps, client_burst, .. } = rate_limits.plugin_limits;
+            if capabilities.logged_excesses.requests_waited.try_acquire(Instant::now()) {
+                let PluginLimits { client_qps, client_burst, .. } = capabilities.plugin_limits;
                 self.warn(&format!(
                     "requests wait: limits.clientQps is {client_qps}, limits.clientBurst {client_burst}"
                 ));
@@ -233,7 +232,7 @@ impl Host for GuestHost {
     }
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
-        if let Some(Capabilities { rate_limits, views, .. }) = &self.capabilities {
+        if let Some(Capabilities { plugin_limits, logged_excesses, views, .. }) = &self.capabilities {
             if views.access.is_suspended() {
                 self.services.metrics.events_dropped.inc();
                 return;
@@ -242,8 +241,8 @@ impl Host for GuestHost {
             let is_too_fast = self.services.rate_limiters.events.lock().take(now).is_err();
             if is_too_fast {
                 self.services.metrics.events_dropped.inc();
-                if rate_limits.events_dropped.is_due(now) {
-                    let allowed = rate_limits.plugin_limits.events_per_second;
+                if logged_excesses.events_dropped.try_acquire(now) {
+                    let allowed = plugin_limits.events_per_second;
                     self.warn(&format!("Events are dropped: limits.eventsPerSecond is {allowed}"));
                 }
                 return;
@@ -288,14 +287,14 @@ impl Host for GuestHost {
     }
 
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {
-        let Some(Capabilities { rate_limits, .. }) = &self.capabilities else { return };
+        let Some(Capabilities { plugin_limits, logged_excesses, .. }) = &self.capabilities else { return };
         let PluginServices { name, guest_metrics, metrics, .. } = &self.services;
-        match guest_metrics.record(name, &sample, rate_limits.plugin_limits.metric_series) {
+        match guest_metrics.record(name, &sample, plugin_limits.metric_series) {
             // What there may be of it is bounded by the number of series.
             Ok(added) => self.services.host_memory.add(HostMemoryKind::Metrics, added),
             Err(problem) => {
                 metrics.metrics_refused.inc();
-                if rate_limits.should_log(sample.name, &problem) {
+                if logged_excesses.record_metric_problem(sample.name, &problem) {
                     self.warn(&format!("metric {:?} not recorded: {problem}", sample.name));
                 }
             }

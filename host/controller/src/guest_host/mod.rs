@@ -2,7 +2,7 @@
 
 mod call_recorder;
 mod functions;
-mod rate_limits;
+mod logged_excesses;
 mod reconcile_context;
 pub(crate) mod services;
 mod traced_http;
@@ -14,9 +14,10 @@ use pilothouse_plugin::{Call, CallRecorder, LogLevel, Misuse};
 
 use crate::cache::views::Views;
 use crate::client::LiveClient;
+use crate::config::limits::PluginLimits;
 use crate::guest_host::call_recorder::BothRecorders;
 pub use crate::guest_host::call_recorder::{CallRecorderFactory, ObservedVersion};
-pub(crate) use crate::guest_host::rate_limits::RateLimits;
+pub(crate) use crate::guest_host::logged_excesses::LoggedExcesses;
 pub(crate) use crate::guest_host::services::PluginServices;
 use crate::outgoing::HttpClient;
 
@@ -39,7 +40,9 @@ pub(crate) struct Capabilities {
     pub(crate) views: Arc<Views>,
     pub(crate) client: LiveClient,
     pub(crate) http: HttpClient,
-    pub(crate) rate_limits: RateLimits,
+    /// The limits that all guests of the version share. The plugin's `RateLimiters` enforce the rates.
+    pub(crate) plugin_limits: PluginLimits,
+    pub(crate) logged_excesses: LoggedExcesses,
 }
 
 impl GuestHost {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::cache::own_writes::PluginWrites;
 use crate::client::EventRecorder;
-use crate::client::quota::{LogThrottle, QuotaBucket, RateLimiter};
+use crate::client::quota::{QuotaBucket, RateLimiter};
 use crate::config::current_grants::CurrentGrants;
 use crate::config::limits::PluginLimits;
 use crate::environment::Environment;
@@ -17,7 +17,7 @@ use crate::explain::journal::Journal;
 use crate::guest_host::CallRecorderFactory;
 use crate::lifecycle::task_panics::TaskPanics;
 use crate::lifecycle::{CompileStatus, RecentErrors};
-use crate::logs::PluginLog;
+use crate::logs::{LogThrottle, PluginLog};
 use crate::metrics::PluginMetrics;
 use crate::metrics::guest::GuestMetrics;
 use crate::name::PluginName;
@@ -127,7 +127,7 @@ impl PluginServices {
     /// Counts work that was refused because `limits.hostMemory` is exceeded, and logs it now and then.
     pub(crate) fn record_refusal(&self, refused: &dyn std::fmt::Display, exceeded: &HostMemoryExceeded) {
         self.metrics.host_memory_refusals.inc();
-        if self.refusals.is_due(Instant::now()) {
+        if self.refusals.try_acquire(Instant::now()) {
             self.log.host(LogLevel::Warn, format_args!("{refused}: {exceeded}"), &[]);
         }
     }

@@ -50,7 +50,7 @@ use crate::config::limits::{self, EffectiveLimits};
 use crate::config::sidecar::{CanaryShare, GrantMode, ProbationPeriod, Sidecar};
 use crate::directory::PluginFiles;
 use crate::environment::Environment;
-use crate::guest_host::{Capabilities, GuestHost, PluginServices, RateLimits};
+use crate::guest_host::{Capabilities, GuestHost, LoggedExcesses, PluginServices};
 use crate::lifecycle::{Health, PluginState, WaitingFor};
 use crate::load::version::{Role, Version};
 use crate::outgoing::{Connector, HttpClient, HttpGrants, HttpTransport, Tls};
@@ -397,7 +397,8 @@ fn capabilities(
     let connector = Connector::new(services.tls.clone());
     let http = HttpClient::new(http_grants, connector, fence.clone(), Arc::clone(&views.access))
         .with_transport(services.http_transport.clone());
-    Ok(Capabilities { views, client, http, rate_limits: RateLimits::new(&limits.plugin) })
+    let logged_excesses = LoggedExcesses::default();
+    Ok(Capabilities { views, client, http, plugin_limits: limits.plugin, logged_excesses })
 }
 
 /// Returns the number of keys that the version reconciles at the same time.

@@ -7,6 +7,7 @@ mod line_limiter;
 mod plugin_log;
 mod repeats;
 mod text;
+mod throttle;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use plugin_log::LogBudget;
 pub(crate) use plugin_log::PluginLog;
 pub(crate) use text::format_prefix;
 pub use text::{printable, printable_quoted};
+pub(crate) use throttle::LogThrottle;
 
 /// One log line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
