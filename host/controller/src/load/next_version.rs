@@ -21,7 +21,7 @@ pub(super) fn next_version(
     running: Option<&Version>,
     canary: Option<&Version>,
 ) -> ControlFlow<LoadOutcome, NextVersion> {
-    let plan = rollout.plan(&read.digest, sidecar.rollout.canary.is_some());
+    let plan = rollout.decide_versions(&read.digest, sidecar.rollout.canary.is_some());
     let share = sidecar.rollout.canary.clone().filter(|_| plan.has_canary);
     let stable = plan.replacement.as_ref().map_or(&read.digest, |version| &version.digest);
     if !running.is_some_and(|running| running.is_built_from(stable, &read.sidecar_text)) {
@@ -30,7 +30,7 @@ pub(super) fn next_version(
     }
     match share {
         None => {
-            rollout.unchanged(&read.digest);
+            rollout.record_unchanged(&read.digest);
             let ends = canary.is_some();
             ControlFlow::Break(if ends { LoadOutcome::Canary(None) } else { LoadOutcome::Unchanged })
         }

@@ -83,9 +83,10 @@ impl Rollout {
         let _ = blocking::run(move || file.write(record.as_ref())).await;
     }
 
-    /// Returns which versions are to run. `wants_canary` is whether the sidecar has `rollout.canary`.
-    pub(crate) fn plan(&self, file_digest: &str, wants_canary: bool) -> Plan {
-        self.0.state.lock().plan(file_digest, wants_canary)
+    /// Decides which versions are to run. `wants_canary` is whether the sidecar has `rollout.canary`. Records the file of the canary, if one is to
+    /// run, for `promote` and for the promotion that follows its probation.
+    pub(crate) fn decide_versions(&self, file_digest: &str, wants_canary: bool) -> Plan {
+        self.0.state.lock().decide_versions(file_digest, wants_canary)
     }
 
     /// Chooses another version for an operator, and returns it. The plugin's task then loads it, or ends the canary beside it.
@@ -114,8 +115,8 @@ impl Rollout {
     }
 
     /// Records that a canary runs now. Returns the period of a probation that begins.
-    pub(crate) fn canary_began(&self, new: CanaryStart) -> Option<Duration> {
-        self.0.state.lock().canary_began(new, Instant::now())
+    pub(crate) fn record_canary(&self, new: CanaryStart) -> Option<Duration> {
+        self.0.state.lock().record_canary(new, Instant::now())
     }
 
     /// Records that the canary reconciles other keys from now on.
@@ -166,20 +167,20 @@ impl Rollout {
         self.0.state.lock().requested().cloned()
     }
 
-    /// The files lead to the version that runs already.
-    pub(crate) fn unchanged(&self, file_digest: &str) {
-        self.0.state.lock().unchanged(file_digest);
+    /// Records that the files lead to the version that runs already.
+    pub(crate) fn record_unchanged(&self, file_digest: &str) {
+        self.0.state.lock().record_unchanged(file_digest);
     }
 
     /// Records that a version runs now.
-    pub(crate) fn installed(&self, new: &Installation) -> Installed {
+    pub(crate) fn record_installation(&self, new: &Installation) -> Installed {
         // The running version's code is in use anyway.
         self.0.kept.lock().remove(&new.version.digest);
-        self.0.state.lock().installed(new, Instant::now(), self.0.clock.now())
+        self.0.state.lock().record_installation(new, Instant::now(), self.0.clock.now())
     }
 
-    /// Returns the versions whose code is to be kept, but is not yet. Lets the code of all others go.
-    pub(crate) fn unkept(&self) -> Vec<KnownVersion> {
+    /// Lets the code of versions go that cannot run again. Returns the versions whose code is to be kept, but is not yet.
+    pub(crate) fn release_unused_code(&self) -> Vec<KnownVersion> {
         let state = self.0.state.lock();
         let running = state.running.as_ref().map(|running| running.version.digest.as_str());
         let mut wanted = state.versions.clone();

@@ -327,10 +327,10 @@ mod tests {
             previous_backs_off: false,
             awaits_canary: false,
         };
-        let installed = state.installed(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
+        let installed = state.record_installation(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
         let (reason, is_automatic) = installed.rolled_back.expect("it is reported");
         assert!(is_automatic && reason.contains("the host ended without a shutdown 3 times"), "{reason}");
-        let again = state.installed(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
+        let again = state.record_installation(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
         assert_eq!(again.rolled_back, None, "once");
     }
 
@@ -344,7 +344,11 @@ mod tests {
             (Some(MAX_ABRUPT_ENDS), true),
         ] {
             let mut state = with_canary(abrupt_ends).restored(Instant::now(), Timestamp::UNIX_EPOCH);
-            assert_eq!(state.plan(&new.digest, true).has_canary, !is_taken_back, "{abrupt_ends:?}");
+            assert_eq!(
+                state.decide_versions(&new.digest, true).has_canary,
+                !is_taken_back,
+                "{abrupt_ends:?}"
+            );
             assert_eq!(state.held_back.is_some(), is_taken_back, "{abrupt_ends:?}");
             let again = Record::of(&state, Counts::default(), false).expect("it is needed");
             let recorded = again.canary.map(|canary| canary.abrupt_ends);

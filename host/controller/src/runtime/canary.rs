@@ -143,7 +143,7 @@ impl PluginTask {
             format_args!("{known} runs as a canary: it reconciles the keys of {share}"),
         );
         let start = CanaryStart { version: known, share, probation: version.probation, counts };
-        if let Some(period) = self.plugin.rollout.canary_began(start) {
+        if let Some(period) = self.plugin.rollout.record_canary(start) {
             let period = format_duration(period);
             let text =
                 format_args!("the canary is in probation for {period}; then it is promoted, unless it fails");

@@ -39,7 +39,7 @@ impl PluginTask {
             previous_backs_off,
             awaits_canary: version.role == Role::BesideCanary,
         };
-        let installed = rollout.installed(&installation);
+        let installed = rollout.record_installation(&installation);
         if let Some((reason, is_automatic)) = installed.rolled_back {
             self.report_rollback(&installation.version, &reason, is_automatic, installed.awaits_file);
         }
@@ -87,7 +87,7 @@ impl PluginTask {
     async fn keep_older_versions(&mut self) -> bool {
         let rollout = &self.plugin.rollout;
         let mut has_way_back = true;
-        for version in rollout.unkept() {
+        for version in rollout.release_unused_code() {
             let kept = match version.sum() {
                 Some(sum) => self.services.engine.keep_code(sum).await,
                 None => Err(KeepError::NotCached),
@@ -215,7 +215,7 @@ mod tests {
         let pool = Version::test_pool(&plugin, "done.wat", InstanceLimits::default()).await;
         for name in ["1", "2"] {
             let version = KnownVersion::for_test(name);
-            plugin.rollout.installed(&Installation {
+            plugin.rollout.record_installation(&Installation {
                 file_digest: version.digest.clone(),
                 version,
                 probation: Some(Duration::from_secs(300)),

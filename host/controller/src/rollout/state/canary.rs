@@ -60,8 +60,9 @@ impl CanaryState {
 }
 
 impl RolloutState {
-    /// Returns which versions are to run. A version becomes a canary if another one runs, and nothing else is decided about it.
-    pub(in crate::rollout) fn plan(&mut self, file_digest: &str, wants_canary: bool) -> Plan {
+    /// Decides which versions are to run. A version becomes a canary if another one runs, and nothing else is decided about it. Records the file
+    /// of the canary, and whether a canary that runs already is of that file.
+    pub(in crate::rollout) fn decide_versions(&mut self, file_digest: &str, wants_canary: bool) -> Plan {
         let replacement = self.replacement(file_digest);
         let is_undecided = wants_canary && replacement.is_none() && self.request.is_none();
         let running = self.running.as_ref().filter(|running| running.version.digest != file_digest);
@@ -88,7 +89,7 @@ impl RolloutState {
 
     /// Records that a canary runs now. Its probation continues if only the sidecar has changed, or if the host was restarted. Returns the
     /// period of a probation that begins.
-    pub(in crate::rollout) fn canary_began(&mut self, new: CanaryStart, now: Instant) -> Option<Duration> {
+    pub(in crate::rollout) fn record_canary(&mut self, new: CanaryStart, now: Instant) -> Option<Duration> {
         let CanaryStart { version, share, probation: period, counts } = new;
         // The running version is the one that the canary is compared with, so it counts as proved.
         (self.held_back, self.probation) = (None, None);

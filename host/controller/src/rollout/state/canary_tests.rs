@@ -43,7 +43,7 @@ impl Plugin {
 
     /// Loads what is to run, as the plugin's task does.
     fn load(&mut self) -> Installed {
-        let plan = self.state.plan(&self.file.digest, self.wants_canary);
+        let plan = self.state.decide_versions(&self.file.digest, self.wants_canary);
         let stable = plan.replacement.unwrap_or_else(|| self.file.clone());
         let is_running = self.state.running.as_ref().is_some_and(|running| running.version == stable);
         let mut installed = Installed::default();
@@ -58,9 +58,9 @@ impl Plugin {
             };
             // A swap ends the canary.
             self.canary = None;
-            installed = self.state.installed(&installation, self.now, TIME);
+            installed = self.state.record_installation(&installation, self.now, TIME);
         } else if !plan.has_canary {
-            self.state.unchanged(&self.file.digest);
+            self.state.record_unchanged(&self.file.digest);
             self.canary = None;
         }
         if plan.has_canary && self.canary.as_ref() != Some(&self.file) {
@@ -72,7 +72,7 @@ impl Plugin {
                 probation: self.probation,
                 counts: self.counters[1],
             };
-            self.state.canary_began(start, self.now);
+            self.state.record_canary(start, self.now);
         }
         installed
     }

@@ -246,8 +246,8 @@ impl RolloutState {
         self.request.as_ref().map(|request| &request.run)
     }
 
-    /// The files lead to the version that runs already, without a canary.
-    pub(super) fn unchanged(&mut self, file_digest: &str) {
+    /// Records that the files lead to the version that runs already, without a canary.
+    pub(super) fn record_unchanged(&mut self, file_digest: &str) {
         self.canary = None;
         self.is_file_pending = false;
         let Some(running) = self.running.as_ref().map(|running| running.version.digest.clone()) else {
@@ -260,7 +260,12 @@ impl RolloutState {
     }
 
     /// Records that a version runs now.
-    pub(super) fn installed(&mut self, new: &Installation, now: Instant, time: Timestamp) -> Installed {
+    pub(super) fn record_installation(
+        &mut self,
+        new: &Installation,
+        now: Instant,
+        time: Timestamp,
+    ) -> Installed {
         let Installation { version, file_digest, counts, .. } = new;
         let before = self.running.take();
         let running = match &before {

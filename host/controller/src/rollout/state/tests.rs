@@ -43,7 +43,7 @@ impl Plugin {
             previous_backs_off: self.previous_backs_off,
             awaits_canary: false,
         };
-        self.state.installed(&installation, self.now, Timestamp::UNIX_EPOCH)
+        self.state.record_installation(&installation, self.now, Timestamp::UNIX_EPOCH)
     }
 
     fn install(&mut self, name: &str) -> Installed {
@@ -335,7 +335,7 @@ fn a_choice_made_during_a_swap_is_not_lost() {
         previous_backs_off: false,
         awaits_canary: false,
     };
-    plugin.state.installed(&installation, plugin.now, Timestamp::UNIX_EPOCH);
+    plugin.state.record_installation(&installation, plugin.now, Timestamp::UNIX_EPOCH);
     assert_eq!((plugin.running(), plugin.state.requested()), ("3", Some(&version("1"))));
     plugin.load();
     assert_eq!((plugin.running(), plugin.state.requested()), ("1", None));
@@ -350,7 +350,7 @@ fn a_file_with_the_running_version_is_not_held_back() {
     // The files lead to the running version, so nothing is installed.
     plugin.file = version("1");
     assert_eq!(plugin.state.replacement(&plugin.file.digest), None);
-    plugin.state.unchanged(&version("1").digest);
+    plugin.state.record_unchanged(&version("1").digest);
     assert_eq!(plugin.state.text(), None);
 }
 
