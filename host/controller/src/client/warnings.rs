@@ -31,13 +31,14 @@ impl WarningLog {
     pub(super) fn record(&self, headers: &HeaderMap) {
         for header in headers.get_all(WARNING) {
             let Some(text) = text_of(&String::from_utf8_lossy(header.as_bytes())) else { continue };
-            if self.is_logged_now(&text) {
+            if self.record_warning(&text) {
                 self.log.host(LogLevel::Warn, format_args!("the API server warns: {text}"), &[]);
             }
         }
     }
 
-    fn is_logged_now(&self, text: &str) -> bool {
+    /// Records a warning. Returns whether it is to be logged: each is logged once.
+    fn record_warning(&self, text: &str) -> bool {
         let mut logged = self.logged.lock();
         logged.len() < MAX_LOGGED && logged.insert(text.to_owned())
     }

@@ -20,7 +20,7 @@ impl LoggedExcesses {
     /// The number of metrics whose refusal is logged. Further ones are only counted.
     const MAX_LOGGED_METRICS: usize = 20;
 
-    /// Records a problem with a metric. Returns whether it is to be logged: each is once.
+    /// Records a problem with a metric. Returns whether it is to be logged: each is logged once.
     pub(super) fn record_metric_problem(&self, metric: &str, problem: &MetricProblem) -> bool {
         let subject = match problem {
             MetricProblem::TooMany { .. } => None,

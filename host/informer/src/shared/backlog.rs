@@ -45,7 +45,7 @@ impl Backlog {
     }
 
     /// Returns `true` once: at the first call after the whole initial list was taken or cancelled by deletions.
-    pub(super) fn newly_synced(&mut self) -> bool {
+    pub(super) fn take_newly_synced(&mut self) -> bool {
         let taken = |end: u64| self.queue.first_position().is_none_or(|first| first >= end);
         let newly_synced = !self.synced && self.initial_end.is_some_and(taken);
         self.synced |= newly_synced;
@@ -159,9 +159,9 @@ mod tests {
         let mut backlog = Backlog::new(8);
         backlog.push(Notification::Added { object: pod("a", 1).object(), initial: true });
         backlog.finish_initial_list();
-        assert!(!backlog.newly_synced(), "it waits");
+        assert!(!backlog.take_newly_synced(), "it waits");
         backlog.take(1);
-        assert!(backlog.newly_synced());
-        assert!(!backlog.newly_synced());
+        assert!(backlog.take_newly_synced());
+        assert!(!backlog.take_newly_synced());
     }
 }

@@ -224,7 +224,7 @@ impl Subscriber {
     }
 
     fn publish_synced(&self, backlog: &mut Backlog) {
-        if backlog.newly_synced() {
+        if backlog.take_newly_synced() {
             self.synced.send_replace(true);
         }
     }

@@ -14,7 +14,7 @@ use pilothouse_plugin::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use target::{Manifest, Request, check_manager, object_path};
+use target::{ManifestTarget, TargetRequest, check_manager, object_path};
 
 use super::write_outcome::{WriteOutcome, parse_object};
 use super::{APPLY_PATCH, ApiClient, Discovery, Payload, ReconcileContext, query};
@@ -89,7 +89,7 @@ impl LiveClient {
         key: &ObjectKey,
         subresource: &str,
     ) -> Result<Object, ApiError> {
-        let request = Request { verb: "get", namespace: key.namespace(), subresource };
+        let request = TargetRequest { verb: "get", namespace: key.namespace(), subresource };
         let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, subresource)?;
         let body = self.read(caller, &resource, &path).await?;
@@ -102,7 +102,7 @@ impl LiveClient {
         target: &ObjectType,
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
-        let request = Request { verb: "list", namespace: &options.namespace, subresource: "" };
+        let request = TargetRequest { verb: "list", namespace: &options.namespace, subresource: "" };
         let resource = self.resolve(target, request).await?;
         let limit = options.limit.to_string();
         let path = resource.url_path(Some(&options.namespace))
@@ -139,7 +139,8 @@ impl LiveClient {
         subresource: &str,
         charge: Option<HostMemoryCharge>,
     ) -> Result<WriteOutcome, ApiError> {
-        let Manifest { resource, key } = self.manifest(&manifest, "create", subresource).await?;
+        let ManifestTarget { resource, key } =
+            self.resolve_manifest(&manifest, "create", subresource).await?;
         let path = if subresource.is_empty() {
             resource.url_path(Some(key.namespace()))
         } else {
@@ -159,7 +160,8 @@ impl LiveClient {
         subresource: &str,
         charge: Option<HostMemoryCharge>,
     ) -> Result<WriteOutcome, ApiError> {
-        let Manifest { resource, key } = self.manifest(&manifest, "update", subresource).await?;
+        let ManifestTarget { resource, key } =
+            self.resolve_manifest(&manifest, "update", subresource).await?;
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
         let payload = Payload::json(manifest);
@@ -177,7 +179,7 @@ impl LiveClient {
         subresource: &str,
         charge: Option<HostMemoryCharge>,
     ) -> Result<WriteOutcome, ApiError> {
-        let request = Request { verb: "patch", namespace: key.namespace(), subresource };
+        let request = TargetRequest { verb: "patch", namespace: key.namespace(), subresource };
         let resource = self.resolve(target, request).await?;
         let (content_type, manager, force) = match &patch.patch_type {
             PatchType::Json => ("application/json-patch+json", None, ""),
@@ -208,7 +210,7 @@ impl LiveClient {
         key: &ObjectKey,
         options: &DeleteOptions,
     ) -> Result<WriteOutcome, ApiError> {
-        let request = Request { verb: "delete", namespace: key.namespace(), subresource: "" };
+        let request = TargetRequest { verb: "delete", namespace: key.namespace(), subresource: "" };
         let resource = self.resolve(target, request).await?;
         let path = object_path(&resource, key, "")?;
         let propagation = match options.propagation {

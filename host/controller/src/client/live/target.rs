@@ -14,7 +14,7 @@ use crate::config::rule_match::AccessRequest;
 
 /// The verb and the target of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct TargetRequest<'a> {
     pub(super) verb: &'static str,
     /// "" for all namespaces and for cluster scope.
     pub(super) namespace: &'a str,
@@ -23,7 +23,7 @@ pub(super) struct Request<'a> {
 }
 
 /// The target of a manifest.
-pub(super) struct Manifest {
+pub(super) struct ManifestTarget {
     /// The resource that the request goes to; for a subresource, its parent.
     pub(super) resource: ResourceType,
     pub(super) key: ObjectKey,
@@ -53,25 +53,25 @@ impl LiveClient {
     pub(super) async fn resolve(
         &self,
         target: &ObjectType,
-        request: Request<'_>,
+        request: TargetRequest<'_>,
     ) -> Result<ResourceType, ApiError> {
         let kind = type_of(&target.api_version, &target.kind)?;
         request.check()?;
-        self.allow_before_discovery(&[kind.group()], kind.kind(), request)?;
+        self.check_grant_before_discovery(&[kind.group()], kind.kind(), request)?;
         let resource =
             self.discovery.resolve(kind, None, Freshness::Cached).await.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, request.verb == "list")?;
-        self.allow(&resource, request)?;
+        self.check_grant(&resource, request)?;
         Ok(resource)
     }
 
     /// Returns the target of a manifest, if the request is granted.
-    pub(super) async fn manifest(
+    pub(super) async fn resolve_manifest(
         &self,
         text: &str,
         verb: &'static str,
         subresource: &str,
-    ) -> Result<Manifest, ApiError> {
+    ) -> Result<ManifestTarget, ApiError> {
         let head: ManifestHead =
             serde_json::from_str(text).map_err(|error| invalid("", &error.to_string()))?;
         for (field, value) in [("apiVersion", &head.api_version), ("kind", &head.kind)] {
@@ -80,33 +80,33 @@ impl LiveClient {
             }
         }
         let kind = type_of(&head.api_version, &head.kind)?;
-        let request = Request { verb, namespace: &head.metadata.namespace, subresource };
+        let request = TargetRequest { verb, namespace: &head.metadata.namespace, subresource };
         request.check()?;
         check_name(&head.metadata.name)?;
         let resource = if subresource.is_empty() {
-            self.allow_before_discovery(&[kind.group()], kind.kind(), request)?;
+            self.check_grant_before_discovery(&[kind.group()], kind.kind(), request)?;
             self.discovery.resolve(kind, None, Freshness::Cached).await
         } else {
             // The parent may be in the core group, as for evictions and tokens.
-            self.allow_before_discovery(&[kind.group(), ""], kind.kind(), request)?;
+            self.check_grant_before_discovery(&[kind.group(), ""], kind.kind(), request)?;
             self.discovery.parent(kind, subresource).await
         };
         let resource = resource.map_err(discovery_error)?;
         check_scope(&resource, request.namespace, false)?;
-        self.allow(&resource, request)?;
+        self.check_grant(&resource, request)?;
         let key = ObjectKey::new(&head.metadata.namespace, &head.metadata.name);
-        Ok(Manifest { resource, key })
+        Ok(ManifestTarget { resource, key })
     }
 
     /// Checks the grants before discovery: no request is sent for what no rule covers.
-    fn allow_before_discovery(
+    fn check_grant_before_discovery(
         &self,
         groups: &[&str],
         kind: &str,
-        request: Request<'_>,
+        request: TargetRequest<'_>,
     ) -> Result<(), ApiError> {
         let resource = request.resource(&guess_plural(kind));
-        let Request { verb, namespace, .. } = request;
+        let TargetRequest { verb, namespace, .. } = request;
         let mut missing = None;
         for group in groups {
             let access = AccessRequest { group, resource: &resource, verb, namespace, namespaced: true };
@@ -115,20 +115,21 @@ impl LiveClient {
                 Err(grant) => missing = missing.or(Some(grant)),
             }
         }
-        missing.map_or(Ok(()), |missing| Err(self.denied(missing)))
+        missing.map_or(Ok(()), |missing| Err(self.deny_and_log(missing)))
     }
 
-    fn allow(&self, resource: &ResourceType, request: Request<'_>) -> Result<(), ApiError> {
+    /// Checks the grants for the resource that discovery found.
+    fn check_grant(&self, resource: &ResourceType, request: TargetRequest<'_>) -> Result<(), ApiError> {
         let name = request.resource(&resource.plural);
-        let Request { verb, namespace, .. } = request;
+        let TargetRequest { verb, namespace, .. } = request;
         let (group, namespaced) = (&resource.group, resource.namespaced);
         let access = AccessRequest { group, resource: &name, verb, namespace, namespaced };
-        self.grants.check(access).map_err(|missing| self.denied(missing))
+        self.grants.check(access).map_err(|missing| self.deny_and_log(missing))
     }
 
     /// Returns the error for the guest, and logs what the guest cannot know: which of descriptor and sidecar lacks the rule.
-    fn denied(&self, missing: MissingGrant) -> ApiError {
-        if self.is_logged_now(&missing.suggestion) {
+    fn deny_and_log(&self, missing: MissingGrant) -> ApiError {
+        if self.record_denial(&missing.suggestion) {
             let (problem, remedy) = missing.describe(&self.field_manager);
             self.writer.log().failure(
                 LogLevel::Warn,
@@ -146,8 +147,9 @@ impl LiveClient {
         })
     }
 
-    /// Returns whether to log a missing rule. Each rule is logged once, so that a loop of denied requests does not use up the plugin's log limit.
-    fn is_logged_now(&self, missing: &descriptor::Rule) -> bool {
+    /// Records a missing rule. Returns whether it is to be logged: each rule is logged once, so that a loop of denied requests does not use up the
+    /// plugin's log limit.
+    fn record_denial(&self, missing: &descriptor::Rule) -> bool {
         let mut logged = self.logged_denials.lock();
         let is_new = logged.len() < MAX_LOGGED_DENIALS && !logged.contains(missing);
         if is_new {
@@ -157,7 +159,7 @@ impl LiveClient {
     }
 }
 
-impl Request<'_> {
+impl TargetRequest<'_> {
     fn check(&self) -> Result<(), ApiError> {
         if !(self.subresource.is_empty() || is_dns_1035_label(self.subresource)) {
             return Err(invalid("subresource", "it is not the name of a subresource, such as \"status\""));
