@@ -26,7 +26,7 @@ pub(super) fn descriptor_warnings(
     let reconciles = descriptor.watches.iter().any(|watch| watch.trigger.is_some());
     if sidecar.rollout.probation.is_some() && !reconciles {
         warnings.push(
-            "the sidecar's `rollout.probation` compares reconciles, and no watch has a trigger: a new version is taken back only if it \
+            "the sidecar's `rollout.probation` compares reconciles, and no watch has a trigger: a new version is rolled back only if it \
              backs off or if its last calls failed"
                 .to_owned(),
         );

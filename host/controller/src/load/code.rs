@@ -145,7 +145,7 @@ async fn kept_code(
 }
 
 /// Returns `None` if the code of the version beside a canary is lost and nothing runs yet, as after an upgrade of the host. The file's version,
-/// which was not taken back, is the only one that can be compiled then. Otherwise, returns the problem.
+/// which was not rolled back, is the only one that can be compiled then. Otherwise, returns the problem.
 fn without_kept_code(
     plugin: &PluginServices,
     problem: LoadProblem,
@@ -281,7 +281,7 @@ mod tests {
             version: KnownVersion::new(&"ab".repeat(32), 1, "1.0.0"),
             file_digest: "cd".repeat(32),
         };
-        assert!(without_kept_code(&plugin, lost(), false).is_err(), "the file's version was taken back");
+        assert!(without_kept_code(&plugin, lost(), false).is_err(), "the file's version was rolled back");
         let other = LoadProblem::IndexesBehind { rounds: 1 };
         assert!(without_kept_code(&plugin, other, true).is_err());
         assert!(log_of(&plugin).is_empty());

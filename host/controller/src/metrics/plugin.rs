@@ -39,10 +39,10 @@ pub(crate) struct PluginMetrics {
     pub(crate) max_concurrent: Gauge,
     pub(crate) loaded: Counter,
     pub(crate) refused: Counter,
-    /// Versions that the host took back.
-    pub(crate) taken_back: Counter,
+    /// Versions that the host rolled back.
+    pub(crate) automatic_rollbacks: Counter,
     /// Versions in whose place an operator ran another.
-    pub(crate) rolled_back: Counter,
+    pub(crate) operator_rollbacks: Counter,
     pub(crate) state: StateMetrics,
     pub(crate) predicate_errors: Counter,
     pub(crate) events_dropped: Counter,

@@ -83,10 +83,10 @@ pub(crate) enum Decision {
     /// It stays.
     Pass,
     /// The version before is to run again.
-    TakeBack(Cause),
+    RollBack(Cause),
 }
 
-/// Why a version is taken back.
+/// Why a version is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     BackingOff,
@@ -121,13 +121,13 @@ pub(crate) fn decide(observed: &Observation) -> Decision {
     }
     let Observation { new, old, errors_in_a_row, abrupt_ends, .. } = *observed;
     if observed.is_backing_off {
-        Decision::TakeBack(Cause::BackingOff)
+        Decision::RollBack(Cause::BackingOff)
     } else if abrupt_ends >= MAX_ABRUPT_ENDS {
-        Decision::TakeBack(Cause::AbruptEnds(abrupt_ends))
+        Decision::RollBack(Cause::AbruptEnds(abrupt_ends))
     } else if errors_in_a_row >= MIN_RECONCILES {
-        Decision::TakeBack(Cause::ErrorsInARow(errors_in_a_row))
+        Decision::RollBack(Cause::ErrorsInARow(errors_in_a_row))
     } else if new.reconciles >= MIN_RECONCILES && new.is_worse_than(old) {
-        Decision::TakeBack(Cause::ErrorRatio { new, old })
+        Decision::RollBack(Cause::ErrorRatio { new, old })
     } else if observed.worked >= observed.period {
         Decision::Pass
     } else {
@@ -161,19 +161,19 @@ mod tests {
 
     #[test]
     fn the_table_of_decisions() {
-        use Decision::{Pass, TakeBack, Wait};
+        use Decision::{Pass, RollBack, Wait};
         let over = Duration::from_secs(300);
-        let ratio = |new, old| TakeBack(Cause::ErrorRatio { new, old });
+        let ratio = |new, old| RollBack(Cause::ErrorRatio { new, old });
         let base = healthy();
         for (what, observed, decision) in [
             ("healthy", base, Wait),
             ("healthy to the end", Observation { worked: over, ..base }, Pass),
             ("quiet to the end", Observation { worked: over, new: counts(0, 0), ..base }, Pass),
-            ("backs off", Observation { is_backing_off: true, ..base }, TakeBack(Cause::BackingOff)),
+            ("backs off", Observation { is_backing_off: true, ..base }, RollBack(Cause::BackingOff)),
             (
                 "backs off at the end",
                 Observation { is_backing_off: true, worked: over, ..base },
-                TakeBack(Cause::BackingOff),
+                RollBack(Cause::BackingOff),
             ),
             ("backs off while paused", Observation { is_backing_off: true, is_blocked: true, ..base }, Wait),
             ("paused at the end", Observation { is_blocked: true, worked: over, ..base }, Wait),
@@ -181,13 +181,13 @@ mod tests {
             (
                 "20 errors in a row",
                 Observation { errors_in_a_row: 20, ..base },
-                TakeBack(Cause::ErrorsInARow(20)),
+                RollBack(Cause::ErrorsInARow(20)),
             ),
             ("the host crashed twice", Observation { abrupt_ends: 2, ..base }, Wait),
             (
                 "the host crashed three times",
                 Observation { abrupt_ends: 3, ..base },
-                TakeBack(Cause::AbruptEnds(3)),
+                RollBack(Cause::AbruptEnds(3)),
             ),
             ("all of 19 failed", Observation { new: counts(19, 19), ..base }, Wait),
             ("2 of 20 failed", Observation { new: counts(2, 20), ..base }, ratio(counts(2, 20), base.old)),
@@ -257,21 +257,21 @@ mod tests {
             }
         }
 
-        /// With the same errors as before, a version is never taken back because of its errors.
+        /// With the same errors as before, a version is never rolled back because of its errors.
         #[test]
         fn a_version_with_the_same_ratio_stays(observed in observations(), factor in 1..5_u64) {
             let old = observed.old;
             let new = counts(old.errors * factor, old.reconciles * factor);
             let same = Observation { new, is_backing_off: false, errors_in_a_row: 0, abrupt_ends: 0, ..observed };
-            prop_assert!(!matches!(decide(&same), Decision::TakeBack(_)));
+            prop_assert!(!matches!(decide(&same), Decision::RollBack(_)));
         }
 
         #[test]
         fn more_errors_never_help(observed in observations(), more in 0..1000_u64) {
             let errors = (observed.new.errors + more).min(observed.new.reconciles);
             let worse = Observation { new: counts(errors, observed.new.reconciles), ..observed };
-            if matches!(decide(&observed), Decision::TakeBack(_)) {
-                prop_assert!(matches!(decide(&worse), Decision::TakeBack(_)));
+            if matches!(decide(&observed), Decision::RollBack(_)) {
+                prop_assert!(matches!(decide(&worse), Decision::RollBack(_)));
             }
         }
 

@@ -1,4 +1,4 @@
-//! Which of a plugin's versions runs: that of the file, or an older one that an operator chose or to which the host went back.
+//! Which of a plugin's versions runs: that of the file, or an older one that an operator chose or that runs again after a rollback.
 //!
 //! `decision` decides about a new version in probation, `probation` is what it knows of that version, and `state` says which code is to run,
 //! alone or as the canary of another version; all three are pure. `record` is what a restarted host knows. The plugin's task asks this module
@@ -135,12 +135,12 @@ impl Rollout {
         self.0.state.lock().check_canary(sample, counters, (Instant::now(), self.0.clock.now()))
     }
 
-    /// Whether the version with this digest was taken back, and nobody has chosen it since.
+    /// Whether the version with this digest was rolled back, and nobody has chosen it since.
     pub(crate) fn is_held_back(&self, digest: &str) -> bool {
         self.0.state.lock().is_held_back(digest)
     }
 
-    /// Why the version of the file was taken back, and whether the host decided it; `None` if it was not.
+    /// Why the version of the file was rolled back, and whether the host decided it; `None` if it was not.
     pub(crate) fn held_back_reason(&self) -> Option<(String, bool)> {
         let state = self.0.state.lock();
         state.held_back.as_ref().map(|held_back| (held_back.reason.clone(), held_back.is_automatic))

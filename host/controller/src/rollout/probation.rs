@@ -116,7 +116,7 @@ mod tests {
         let sample =
             |reconciles, errors| Sample { counts: Counts { reconciles, errors }, ..Sample::default() };
         assert_eq!(probation.check(&sample(1100, 500), start), Decision::Wait);
-        let Decision::TakeBack(cause) = probation.check(&sample(1200, 550), start) else {
+        let Decision::RollBack(cause) = probation.check(&sample(1200, 550), start) else {
             panic!("a quarter of its reconciles failed")
         };
         assert!(cause.to_string().starts_with("50 of 200 reconciles failed"), "{cause}");

@@ -1,6 +1,6 @@
 //! What a restarted host must know of a plugin's versions, as a file beside the compiled plugins.
 //!
-//! Without it, a host that restarts would run the version that was taken back, since that is the one in the plugins directory. The file is
+//! Without it, a host that restarts would run the version that was rolled back, since that is the one in the plugins directory. The file is
 //! bounded, and a file that cannot be parsed counts as absent: then the host runs what is in the plugins directory, as on its first start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_crashes_the_host_again_and_again_is_taken_back_before_it_runs() {
+    fn a_version_that_crashes_the_host_again_and_again_is_rolled_back_before_it_runs() {
         let mut record = in_probation();
         let [old, new] = ["old", "new"].map(KnownVersion::for_test);
         record.probation.as_mut().expect("in probation").abrupt_ends = MAX_ABRUPT_ENDS - 1;
@@ -328,16 +328,16 @@ mod tests {
             awaits_canary: false,
         };
         let installed = state.record_installation(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
-        let (reason, is_automatic) = installed.rolled_back.expect("it is reported");
+        let (reason, is_automatic) = installed.rollback.expect("it is reported");
         assert!(is_automatic && reason.contains("the host ended without a shutdown 3 times"), "{reason}");
         let again = state.record_installation(&installation, Instant::now(), Timestamp::UNIX_EPOCH);
-        assert_eq!(again.rolled_back, None, "once");
+        assert_eq!(again.rollback, None, "once");
     }
 
     #[test]
     fn a_restored_canary_continues_unless_it_has_crashed_the_host_too_often() {
         let new = KnownVersion::for_test("new");
-        for (abrupt_ends, is_taken_back) in [
+        for (abrupt_ends, is_rolled_back) in [
             (None, false),
             (Some(0), false),
             (Some(MAX_ABRUPT_ENDS - 1), true),
@@ -346,14 +346,14 @@ mod tests {
             let mut state = with_canary(abrupt_ends).restored(Instant::now(), Timestamp::UNIX_EPOCH);
             assert_eq!(
                 state.decide_versions(&new.digest, true).has_canary,
-                !is_taken_back,
+                !is_rolled_back,
                 "{abrupt_ends:?}"
             );
-            assert_eq!(state.held_back.is_some(), is_taken_back, "{abrupt_ends:?}");
+            assert_eq!(state.held_back.is_some(), is_rolled_back, "{abrupt_ends:?}");
             let again = Record::of(&state, Counts::default(), false).expect("it is needed");
             let recorded = again.canary.map(|canary| canary.abrupt_ends);
             let counted = abrupt_ends.map(|ends| ends + 1);
-            assert_eq!(recorded, (!is_taken_back).then_some(counted), "the crash counts");
+            assert_eq!(recorded, (!is_rolled_back).then_some(counted), "the crash counts");
         }
     }
 

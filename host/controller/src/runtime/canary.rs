@@ -269,7 +269,7 @@ impl PluginTask {
     /// Decides about the canary if it is in probation, and schedules the next check.
     pub(super) async fn check_canary(&mut self, pending: &mut PendingVersion, files: Option<PluginFiles>) {
         let canary = self.canary.as_ref().map(|task| Arc::clone(&task.canary));
-        // A canary that is about to end is not judged. While another version is being loaded, it still runs, and may have to be taken back.
+        // A canary that is about to end is not judged. While another version is being loaded, it still runs, and may have to be rolled back.
         if let (Some(canary), Some(files), false) = (canary, files, pending.is_changing_versions()) {
             self.judge_canary(&canary, pending, files).await;
         }
@@ -298,16 +298,16 @@ impl PluginTask {
                     self.start_loading(pending, files, &Input::Found);
                 }
             }
-            Some(Decision::TakeBack(cause)) => {
+            Some(Decision::RollBack(cause)) => {
                 self.plugin
                     .log
-                    .state(LogLevel::Warn, format_args!("taking the canary {known} back: {cause}"));
+                    .state(LogLevel::Warn, format_args!("rolling back the canary {known}: {cause}"));
                 self.end_canary(pending).await;
             }
         }
     }
 
-    /// Ends the canary that was taken back.
+    /// Ends the canary that was rolled back.
     pub(super) async fn end_canary(&mut self, pending: &mut PendingVersion) {
         if let (Some((reason, is_automatic)), Some(stable)) =
             (self.plugin.rollout.held_back_reason(), &self.stable)

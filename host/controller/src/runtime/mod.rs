@@ -268,7 +268,7 @@ impl PluginTask {
         self.start_loading(pending, files, &Input::Found);
     }
 
-    /// Loads the files. A canary that was taken back ends before that, so that it does not outlive a load that fails or waits.
+    /// Loads the files. A canary that was rolled back ends before that, so that it does not outlive a load that fails or waits.
     fn start_loading(&self, pending: &mut PendingVersion, files: PluginFiles, cause: &Input<'_>) {
         self.lifecycle.apply(cause);
         if self.canary.is_some() && !self.plugin.rollout.has_canary() {
@@ -354,7 +354,7 @@ impl PluginTask {
         files: DesiredFiles,
     ) {
         if self.plugin.rollout.is_held_back(&version.digest) {
-            // An operator has taken it back while it was loaded. The load of what is to run instead follows.
+            // An operator has rolled it back while it was loaded. The load of what is to run instead follows.
             return;
         }
         match version.role.clone() {

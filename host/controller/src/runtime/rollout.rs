@@ -40,11 +40,11 @@ impl PluginTask {
             awaits_canary: version.role == Role::BesideCanary,
         };
         let installed = rollout.record_installation(&installation);
-        if let Some((reason, is_automatic)) = installed.rolled_back {
+        if let Some((reason, is_automatic)) = installed.rollback {
             self.report_rollback(&installation.version, &reason, is_automatic, installed.awaits_file);
         }
-        let has_way_back = self.keep_older_versions().await;
-        if let Some((period, previous)) = installed.probation.filter(|_| has_way_back) {
+        let can_roll_back = self.keep_older_versions().await;
+        if let Some((period, previous)) = installed.probation.filter(|_| can_roll_back) {
             let period = format_duration(period);
             let text =
                 format_args!("in probation for {period}; if it fails meanwhile, {previous} runs again");
@@ -65,11 +65,11 @@ impl PluginTask {
     ) {
         let metrics = &self.plugin.metrics;
         if is_automatic {
-            metrics.taken_back.inc();
-            let note = format!("The newest version was taken back, and {version} runs again: {reason}");
+            metrics.automatic_rollbacks.inc();
+            let note = format!("The newest version was rolled back, and {version} runs again: {reason}");
             self.lifecycle.warn("RolledBack", note);
         } else {
-            metrics.rolled_back.inc();
+            metrics.operator_rollbacks.inc();
         }
         let log = &self.plugin.log;
         if awaits_file {
@@ -86,7 +86,7 @@ impl PluginTask {
     /// Keeps the code of the versions that do not run. Returns whether the running version's probation can continue.
     async fn keep_older_versions(&mut self) -> bool {
         let rollout = &self.plugin.rollout;
-        let mut has_way_back = true;
+        let mut can_roll_back = true;
         for version in rollout.release_unused_code() {
             let kept = match version.sum() {
                 Some(sum) => self.services.engine.keep_code(sum).await,
@@ -95,7 +95,7 @@ impl PluginTask {
             match kept {
                 Ok(code) => rollout.keep(&version, code),
                 Err(error) if rollout.forget(&version) => {
-                    has_way_back = false;
+                    can_roll_back = false;
                     let text = format_args!("there is no probation, because {version} is not kept: {error}");
                     self.plugin.log.state(LogLevel::Warn, text);
                 }
@@ -104,7 +104,7 @@ impl PluginTask {
                 }
             }
         }
-        has_way_back
+        can_roll_back
     }
 
     /// Schedules the next check of a version in probation.
@@ -127,7 +127,7 @@ impl PluginTask {
             self.next_check = None;
             return;
         };
-        // A version that is about to be replaced is not judged. While another one is being loaded, it still runs, and may have to be taken back.
+        // A version that is about to be replaced is not judged. While another one is being loaded, it still runs, and may have to be rolled back.
         if pending.is_changing_versions() {
             return self.schedule_check();
         }
@@ -145,10 +145,10 @@ impl PluginTask {
                     .state(LogLevel::Info, format_args!("the probation is over; the version stays"));
                 self.plugin.rollout.save(sample.counts, true).await;
             }
-            Some(Decision::TakeBack(cause)) => {
+            Some(Decision::RollBack(cause)) => {
                 let (number, digest) = (&version.descriptor.version, &version.digest);
                 let version = KnownVersion::new(digest, version.pool.code().size(), number);
-                self.plugin.log.state(LogLevel::Warn, format_args!("taking {version} back: {cause}"));
+                self.plugin.log.state(LogLevel::Warn, format_args!("rolling back from {version}: {cause}"));
                 // A newer file is loaded after that.
                 pending.cancel();
                 self.start_loading(pending, files, &Input::Found);
@@ -171,7 +171,7 @@ impl PluginTask {
             None if self.canary.is_some() && !self.plugin.rollout.has_canary() => {
                 return self.end_canary(pending).await;
             }
-            // The canary that was taken back is still being loaded.
+            // The canary that was rolled back is still being loaded.
             None => {}
         }
         pending.cancel();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_version_that_fails_is_taken_back_while_a_load_waits() {
+    async fn a_version_that_fails_is_rolled_back_while_a_load_waits() {
         let mut task = failing().await;
         let mut pending = PendingVersion::default();
         let load = endless_load();

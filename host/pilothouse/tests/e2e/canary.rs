@@ -1,4 +1,4 @@
-//! A new version reconciles a part of the keys beside the running one, until it is promoted or taken back.
+//! A new version reconciles a part of the keys beside the running one, until it is promoted or rolled back.
 
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -134,7 +134,7 @@ async fn a_canary_reconciles_its_namespaces_until_an_operator_decides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canary_that_backs_off_is_taken_back_with_its_keys() {
+async fn a_canary_that_backs_off_is_rolled_back_with_its_keys() {
     // With the hook, a lost key is not requeued by the end of the canary, so the test would notice it.
     let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
     host.write_sidecar("plugin", "rollout: {canary: {percent: 100}, probation: 1h}\n");
@@ -212,7 +212,7 @@ async fn a_canary_reconciles_keys_that_only_its_own_watches_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_names_the_backoff_of_the_canary_that_reconciles_the_key() {
     let host = Host::start().await;
-    // Without a probation, the canary is not taken back.
+    // Without a probation, the canary is not rolled back.
     host.write_sidecar("plugin", "rollout: {canary: {percent: 100}}\n");
     host.install_plugin("plugin", &wat("done"));
     host.wait_for_generation("plugin", 1).await;

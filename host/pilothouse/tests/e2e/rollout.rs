@@ -32,7 +32,7 @@ async fn event(host: &Host, reason: &str) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_fails_later_is_taken_back_until_the_file_changes() {
+async fn a_version_that_fails_later_is_rolled_back_until_the_file_changes() {
     let host = Host::start().await;
     host.write_sidecar("plugin", "rollout: {probation: 1h}\n");
     host.install_plugin("plugin", &wat("done"));
@@ -66,7 +66,7 @@ async fn a_version_that_fails_later_is_taken_back_until_the_file_changes() {
     let line = "pilothouse_plugin_rollbacks_total{controller=\"plugin\",result=\"automatic\"} 1";
     assert!(metrics.contains(line), "{metrics}");
     let log = host.log_messages("plugin").await;
-    for text in ["running version", "taking version", "in probation for"] {
+    for text in ["running version", "rolling back from version", "in probation for"] {
         assert!(log.iter().any(|line| line.starts_with(text)), "{text}: {log:#?}");
     }
     let event = host.wait("the Event about it", || event(&host, "RolledBack")).await;
@@ -83,7 +83,7 @@ async fn a_version_that_fails_later_is_taken_back_until_the_file_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_backs_off_is_taken_back_with_its_keys() {
+async fn a_version_that_backs_off_is_rolled_back_with_its_keys() {
     // With the hook, a lost key is not requeued by the reload, so the test would notice it.
     let host = Host::start_with(Options { no_requeue_on_reload: true, ..Options::default() }).await;
     host.write_sidecar("plugin", "rollout: {probation: 1h}\n");

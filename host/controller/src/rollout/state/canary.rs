@@ -116,7 +116,7 @@ impl RolloutState {
         begins
     }
 
-    /// Restores the canary of an earlier process. One that has ended the host too often is taken back before it runs again. `abrupt_ends` is
+    /// Restores the canary of an earlier process. One that has ended the host too often is rolled back before it runs again. `abrupt_ends` is
     /// `None` if it was not in probation.
     pub(in crate::rollout) fn restore_canary(
         &mut self,
@@ -169,27 +169,27 @@ impl RolloutState {
                 if !canary.is_superseded {
                     let (run, reason) =
                         (canary.version.clone(), "its canary has passed its probation".to_owned());
-                    self.request = Some(Request { run, reason, is_automatic: true, taken_back: None });
+                    self.request = Some(Request { run, reason, is_automatic: true, rolled_back: None });
                 }
             }
-            Decision::TakeBack(cause) => self.take_back_canary(cause.to_string(), true, time),
+            Decision::RollBack(cause) => self.roll_back_canary(cause.to_string(), true, time),
         }
         Some(decision)
     }
 
     /// The running version alone is to run, until the file has other content.
-    fn take_back_canary(&mut self, reason: String, is_automatic: bool, time: Timestamp) {
+    fn roll_back_canary(&mut self, reason: String, is_automatic: bool, time: Timestamp) {
         let (Some(canary), Some(running)) = (self.canary.take(), &self.running) else { return };
         let (digest, runs, since) = (canary.version.digest, running.version.clone(), rfc_3339(time));
         self.held_back = Some(HeldBack { digest, runs, reason, is_automatic, since });
     }
 
-    /// Carries out an operator's choice. To choose the version that runs beside a canary is to take the canary back.
+    /// Carries out an operator's choice. To choose the version that runs beside a canary is to roll the canary back.
     pub(in crate::rollout) fn choose(&mut self, run: KnownVersion, time: Timestamp) {
         let is_running = self.running.as_ref().is_some_and(|running| running.version.digest == run.digest);
         if is_running && self.has_canary() {
             self.request = None;
-            self.take_back_canary("an operator chose the version before".to_owned(), false, time);
+            self.roll_back_canary("an operator chose the version before".to_owned(), false, time);
         } else {
             self.request(run);
         }

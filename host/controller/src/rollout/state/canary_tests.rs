@@ -94,7 +94,7 @@ impl Plugin {
         self.now += after;
         let sample = Sample { counts: self.counters[1], is_backing_off, ..Sample::default() };
         let decision = self.state.check_canary(&sample, self.counters[0], (self.now, TIME));
-        if matches!(decision, Some(Decision::Pass | Decision::TakeBack(_))) {
+        if matches!(decision, Some(Decision::Pass | Decision::RollBack(_))) {
             self.load();
         }
         decision
@@ -126,7 +126,7 @@ fn the_first_version_is_no_canary_and_a_new_one_runs_beside_it() {
     assert_eq!(plugin.running(), ("1", None));
     plugin.install("2");
     assert_eq!(plugin.running(), ("1", Some("2")));
-    assert_eq!(plugin.state.text(), None, "nobody has taken it back");
+    assert_eq!(plugin.state.text(), None, "nobody has rolled it back");
     plugin.install("3");
     assert_eq!(plugin.running(), ("1", Some("3")), "a newer file replaces the canary");
     plugin.install("1");
@@ -144,7 +144,7 @@ fn a_canary_that_passes_its_probation_is_promoted_and_is_in_no_other() {
     assert_eq!(plugin.check(PERIOD / 2, false), Some(Decision::Wait));
     assert_eq!(plugin.check(PERIOD / 2, false), Some(Decision::Pass));
     assert_eq!((plugin.running(), plugin.state.probation.is_none()), (("2", None), true));
-    assert_eq!(plugin.state.target(None), Ok(version("1")), "there is a way back");
+    assert_eq!(plugin.state.target(None), Ok(version("1")), "it can be rolled back");
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn a_canary_that_has_reconciled_nothing_is_not_promoted() {
 }
 
 #[test]
-fn a_canary_that_fails_is_taken_back_until_the_file_changes() {
+fn a_canary_that_fails_is_rolled_back_until_the_file_changes() {
     let mut plugin = Plugin::new();
     plugin.install("2");
-    assert!(matches!(plugin.check(Duration::ZERO, true), Some(Decision::TakeBack(_))));
+    assert!(matches!(plugin.check(Duration::ZERO, true), Some(Decision::RollBack(_))));
     assert_eq!(plugin.running(), ("1", None));
     let text = plugin.state.text().expect("a problem");
     assert!(text.contains("runs in place of the file's") && text.contains("backs off"), "{text}");
@@ -178,7 +178,7 @@ fn the_canary_is_compared_with_the_version_beside_it() {
     plugin.work((1000, 400), (100, 22));
     assert_eq!(plugin.check(Duration::ZERO, false), Some(Decision::Wait), "20 % of the others failed, too");
     plugin.work((0, 0), (100, 40));
-    assert!(matches!(plugin.check(Duration::ZERO, false), Some(Decision::TakeBack(_))));
+    assert!(matches!(plugin.check(Duration::ZERO, false), Some(Decision::RollBack(_))));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn without_a_probation_a_canary_runs_until_an_operator_decides() {
     plugin.choose(None).expect("the version beside the canary");
     assert_eq!(plugin.running(), ("2", None));
     assert_eq!(plugin.state.held_back.as_ref().map(|held_back| held_back.is_automatic), Some(false));
-    // By its digest, the version that was taken back runs alone.
+    // By its digest, the version that was rolled back runs alone.
     plugin.choose(Some(&version("3").digest)).expect("it is the file's");
     assert_eq!((plugin.running(), plugin.state.text()), (("3", None), None));
 }
@@ -238,7 +238,7 @@ fn a_canary_whose_file_is_written_again_is_still_promoted() {
 }
 
 #[test]
-fn a_canary_that_is_taken_back_during_its_promotion_is_not_to_run() {
+fn a_canary_that_is_rolled_back_during_its_promotion_is_not_to_run() {
     let mut plugin = Plugin::new();
     plugin.install("2");
     let digest = version("2").digest;

@@ -89,8 +89,8 @@ struct Request {
     reason: String,
     /// Whether the host decided it, and not an operator.
     is_automatic: bool,
-    /// SHA-256 of the version that the host takes back; `None` for other decisions.
-    taken_back: Option<String>,
+    /// SHA-256 of the version that the host rolls back; `None` for other decisions.
+    rolled_back: Option<String>,
 }
 
 /// A version that was installed.
@@ -112,11 +112,11 @@ pub(crate) struct Installation {
 /// What follows from an installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Installed {
-    /// The version of the file was taken back; why, and whether the host decided it.
-    pub(crate) rolled_back: Option<(String, bool)>,
-    /// The version to which the host goes back if the new one fails.
+    /// The version of the file was rolled back; why, and whether the host decided it.
+    pub(crate) rollback: Option<(String, bool)>,
+    /// The version that runs again if the new one fails.
     pub(crate) probation: Option<(Duration, KnownVersion)>,
-    /// Whether the version of the file is still to be loaded. It is newer than the one that was taken back.
+    /// Whether the version of the file is still to be loaded. It is newer than the one that was rolled back.
     pub(crate) awaits_file: bool,
 }
 
@@ -134,7 +134,7 @@ pub(crate) enum NoTarget {
 }
 
 impl RolloutState {
-    /// Restores the state of an earlier process. A version that has ended the host too often is taken back before it runs again.
+    /// Restores the state of an earlier process. A version that has ended the host too often is rolled back before it runs again.
     pub(super) fn restore(
         &mut self,
         (now, time): (Instant, Timestamp),
@@ -149,7 +149,7 @@ impl RolloutState {
         self.held_back = held_back;
         self.probation = probation;
         let decision = self.probation.as_mut().map(|probation| probation.check(&Sample::default(), now));
-        if let Some(Decision::TakeBack(cause)) = decision
+        if let Some(Decision::RollBack(cause)) = decision
             && let Some(Probation { digest, previous: runs, .. }) = self.probation.take()
         {
             let (reason, since) = (cause.to_string(), rfc_3339(time));
@@ -167,7 +167,7 @@ impl RolloutState {
     }
 
     /// Returns the version with this digest, of which the start suffices; without a digest, the newest one that is older than the running one
-    /// and was not taken back. Beside a canary, that is the running version.
+    /// and was not rolled back. Beside a canary, that is the running version.
     pub(super) fn target(&self, digest: Option<&str>) -> Result<KnownVersion, NoTarget> {
         let running = self.running.as_ref().map(|running| &running.version);
         let is_running =
@@ -204,7 +204,7 @@ impl RolloutState {
         }
     }
 
-    /// Whether the version with this digest was taken back, and nobody has chosen it since.
+    /// Whether the version with this digest was rolled back, and nobody has chosen it since.
     pub(super) fn is_held_back(&self, digest: &str) -> bool {
         let is_requested = self.requested().is_some_and(|version| version.digest == digest);
         !is_requested && self.held_back.as_ref().is_some_and(|held_back| held_back.digest == digest)
@@ -213,7 +213,7 @@ impl RolloutState {
     /// Decides, for an operator, that another version is to run.
     pub(super) fn request(&mut self, run: KnownVersion) {
         let reason = "an operator chose another version".to_owned();
-        self.request = Some(Request { run, reason, is_automatic: false, taken_back: None });
+        self.request = Some(Request { run, reason, is_automatic: false, rolled_back: None });
     }
 
     /// Forgets a decision about a file that has changed since: the newer file comes first. The version in probation is checked until that
@@ -281,9 +281,9 @@ impl RolloutState {
         let request = self.take_request(&version.digest);
         let canary = self.canary.take().filter(|canary| canary.version.digest == version.digest);
         let mut installed = Installed::default();
-        let taken_back = request.as_ref().and_then(|request| request.taken_back.as_ref());
-        let is_other_than_file = taken_back.is_some_and(|digest| digest != file_digest);
-        // The file has changed since the version that is taken back was installed, so nothing is decided about it.
+        let rolled_back = request.as_ref().and_then(|request| request.rolled_back.as_ref());
+        let is_other_than_file = rolled_back.is_some_and(|digest| digest != file_digest);
+        // The file has changed since the version that is rolled back was installed, so nothing is decided about it.
         installed.awaits_file = self.is_file_pending && is_other_than_file && version.digest != *file_digest;
         self.is_file_pending = installed.awaits_file;
         if version.digest == *file_digest {
@@ -298,7 +298,7 @@ impl RolloutState {
             }
         } else if installed.awaits_file {
             (self.probation, self.held_back) = (None, None);
-            installed.rolled_back = request.map(|request| (request.reason, request.is_automatic));
+            installed.rollback = request.map(|request| (request.reason, request.is_automatic));
         } else {
             self.probation = None;
             let is_known = |held_back: &HeldBack| {
@@ -310,7 +310,7 @@ impl RolloutState {
                 known.is_some() && before.is_none_or(|before| before.version.digest != *file_digest);
             let held_back = known.unwrap_or_else(|| held_back(new, request, time));
             if !is_reported {
-                installed.rolled_back = Some((held_back.reason.clone(), held_back.is_automatic));
+                installed.rollback = Some((held_back.reason.clone(), held_back.is_automatic));
             }
             self.held_back = Some(held_back);
         }
@@ -357,7 +357,7 @@ impl RolloutState {
         Some((period, previous))
     }
 
-    /// Forgets the oldest versions beyond [`MAX_VERSIONS`], but neither the running one nor the one to go back to.
+    /// Forgets the oldest versions beyond [`MAX_VERSIONS`], but neither the running one nor the one that a rollback would run.
     fn forget_surplus(&mut self) {
         let running = self.running.as_ref().map(|running| running.version.digest.as_str());
         let previous = self.probation.as_ref().map(|probation| probation.previous.digest.as_str());
@@ -369,7 +369,7 @@ impl RolloutState {
         }
     }
 
-    /// Forgets a version whose code is not kept. Returns whether the probation ends with it, because there is no way back.
+    /// Forgets a version whose code is not kept. Returns whether the probation ends with it, because the version cannot be rolled back any more.
     pub(super) fn forget(&mut self, digest: &str) -> bool {
         self.versions.retain(|version| version.digest != digest);
         let is_needed = self.probation.as_ref().is_some_and(|probation| probation.previous.digest == digest);
@@ -379,7 +379,7 @@ impl RolloutState {
         is_needed
     }
 
-    /// Decides about the version in probation; `None` if none is. A version that is taken back stays until the one before is loaded.
+    /// Decides about the version in probation; `None` if none is. A version that is rolled back stays until the one before is loaded.
     pub(super) fn check(&mut self, sample: &Sample, now: Instant) -> Option<Decision> {
         let probation = self.probation.as_mut()?;
         if self.request.is_some() {
@@ -389,10 +389,10 @@ impl RolloutState {
         match &decision {
             Decision::Wait => {}
             Decision::Pass => self.probation = None,
-            Decision::TakeBack(cause) => {
+            Decision::RollBack(cause) => {
                 let (run, reason) = (probation.previous.clone(), cause.to_string());
-                let taken_back = Some(probation.digest.clone());
-                self.request = Some(Request { run, reason, is_automatic: true, taken_back });
+                let rolled_back = Some(probation.digest.clone());
+                self.request = Some(Request { run, reason, is_automatic: true, rolled_back });
             }
         }
         Some(decision)
@@ -408,7 +408,7 @@ impl RolloutState {
 
 fn held_back(new: &Installation, request: Option<Request>, time: Timestamp) -> HeldBack {
     let is_automatic = request.as_ref().is_some_and(|request| request.is_automatic);
-    let reason = request.map_or_else(|| "it was taken back".to_owned(), |request| request.reason);
+    let reason = request.map_or_else(|| "it was rolled back".to_owned(), |request| request.reason);
     HeldBack {
         digest: new.file_digest.clone(),
         runs: new.version.clone(),

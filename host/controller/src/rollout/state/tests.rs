@@ -78,19 +78,19 @@ impl Plugin {
     }
 }
 
-fn is_taken_back(decision: Option<Decision>) -> bool {
-    matches!(decision, Some(Decision::TakeBack(_)))
+fn is_rolled_back(decision: Option<Decision>) -> bool {
+    matches!(decision, Some(Decision::RollBack(_)))
 }
 
 #[test]
-fn a_version_that_backs_off_is_taken_back_until_the_file_changes() {
+fn a_version_that_backs_off_is_rolled_back_until_the_file_changes() {
     let mut plugin = Plugin::new();
     assert_eq!(plugin.install("1"), Installed::default());
     assert_eq!(plugin.install("2").probation, Some((PERIOD, version("1"))));
-    assert!(is_taken_back(plugin.check(Duration::from_secs(1), true)));
+    assert!(is_rolled_back(plugin.check(Duration::from_secs(1), true)));
     assert_eq!(plugin.running(), "2", "it runs until the other one is loaded");
     let installed = plugin.load();
-    assert_eq!(installed.rolled_back, Some(("it backs off after faults".to_owned(), true)));
+    assert_eq!(installed.rollback, Some(("it backs off after faults".to_owned(), true)));
     assert_eq!((plugin.check(PERIOD, true), plugin.running()), (None, "1"));
     // A changed sidecar loads the files again.
     assert_eq!(plugin.load(), Installed::default());
@@ -123,7 +123,7 @@ fn the_ratio_of_errors_is_compared_with_that_of_the_version_before() {
     plugin.work(100, 54);
     assert_eq!(plugin.check(Duration::ZERO, false), Some(Decision::Wait));
     plugin.work(100, 100);
-    assert!(is_taken_back(plugin.check(Duration::ZERO, false)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, false)));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_file_that_is_replaced_in_its_probation_is_followed_by_one_for_the_next() {
     // Version 2 has not proved itself, so 3 is compared with 1.
     plugin.previous_backs_off = true;
     assert_eq!(plugin.install("3").probation, Some((PERIOD, version("1"))));
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     plugin.load();
     assert_eq!(plugin.running(), "1");
 }
@@ -144,22 +144,22 @@ fn a_newer_file_wins_over_a_decision_about_an_older_one() {
     let mut plugin = Plugin::new();
     plugin.install("1");
     plugin.install("2");
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     plugin.install("3");
     assert_eq!((plugin.running(), plugin.state.requested()), ("3", None));
 }
 
 #[test]
-fn a_version_is_taken_back_although_a_newer_file_is_refused() {
+fn a_version_is_rolled_back_although_a_newer_file_is_refused() {
     let mut plugin = Plugin::new();
     plugin.install("1");
     plugin.install("2");
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     assert_eq!(plugin.check(Duration::ZERO, true), Some(Decision::Wait), "the other version is being loaded");
     plugin.file = version("3");
     plugin.state.file_changed();
     plugin.state.give_up();
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     plugin.load();
     assert_eq!(plugin.running(), "1");
     assert_eq!(
@@ -169,17 +169,17 @@ fn a_version_is_taken_back_although_a_newer_file_is_refused() {
 }
 
 #[test]
-fn a_version_is_taken_back_while_a_newer_file_is_being_loaded_and_that_one_follows() {
+fn a_version_is_rolled_back_while_a_newer_file_is_being_loaded_and_that_one_follows() {
     let mut plugin = Plugin::new();
     plugin.install("1");
     plugin.install("2");
     // The load of 3 waits, and 2 begins to fail.
     plugin.file = version("3");
     plugin.state.file_changed();
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     let installed = plugin.load();
     assert_eq!((plugin.running(), installed.awaits_file), ("1", true));
-    assert_eq!(installed.rolled_back, Some(("it backs off after faults".to_owned(), true)));
+    assert_eq!(installed.rollback, Some(("it backs off after faults".to_owned(), true)));
     assert_eq!(plugin.state.text(), None, "nothing is decided about 3");
     let installed = plugin.load();
     assert_eq!((plugin.running(), installed.awaits_file), ("3", false));
@@ -187,13 +187,13 @@ fn a_version_is_taken_back_while_a_newer_file_is_being_loaded_and_that_one_follo
 }
 
 #[test]
-fn a_changed_sidecar_that_is_being_loaded_does_not_run_a_version_again_that_was_taken_back() {
+fn a_changed_sidecar_that_is_being_loaded_does_not_run_a_version_again_that_was_rolled_back() {
     let mut plugin = Plugin::new();
     plugin.install("1");
     plugin.install("2");
     // The file was written again with the same content.
     plugin.state.file_changed();
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     let installed = plugin.load();
     assert_eq!((plugin.running(), installed.awaits_file), ("1", false));
     plugin.load();
@@ -201,13 +201,13 @@ fn a_changed_sidecar_that_is_being_loaded_does_not_run_a_version_again_that_was_
 }
 
 #[test]
-fn a_newer_file_is_loaded_if_the_version_to_go_back_to_cannot_be() {
+fn a_newer_file_is_loaded_if_the_version_to_roll_back_to_cannot_be() {
     let mut plugin = Plugin::new();
     plugin.install("1");
     plugin.install("2");
     plugin.file = version("3");
     plugin.state.file_changed();
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     assert!(plugin.state.give_up(), "the load of 3 was cancelled");
     assert!(!plugin.state.give_up(), "3 was refused, too");
     assert_eq!((plugin.check(Duration::ZERO, true), plugin.running()), (None, "2"));
@@ -239,7 +239,7 @@ fn a_sidecar_ends_or_changes_a_probation() {
 }
 
 #[test]
-fn an_operator_goes_back_and_forth() {
+fn an_operator_rolls_back_and_forward() {
     let mut plugin = Plugin::new();
     assert_eq!(plugin.state.target(None), Err(NoTarget::NotRunning));
     plugin.install("1");
@@ -248,7 +248,7 @@ fn an_operator_goes_back_and_forth() {
     plugin.install("3");
     let installed = plugin.roll_back(None).expect("2 is older");
     assert_eq!(
-        (installed.rolled_back.map(|(_, is_automatic)| is_automatic), plugin.running()),
+        (installed.rollback.map(|(_, is_automatic)| is_automatic), plugin.running()),
         (Some(false), "2")
     );
     assert_eq!(plugin.check(PERIOD, true), None, "an older version is not in probation");
@@ -266,7 +266,7 @@ fn an_operator_goes_back_and_forth() {
 }
 
 #[test]
-fn a_version_that_was_taken_back_is_not_the_one_to_go_back_to() {
+fn a_version_that_was_rolled_back_is_not_the_one_to_roll_back_to() {
     let mut plugin = Plugin::new();
     plugin.install("1");
     plugin.install("2");
@@ -301,17 +301,17 @@ fn a_choice_of_an_operator_that_cannot_be_loaded_does_not_end_the_probation() {
     plugin.state.request(version("1"));
     plugin.state.give_up();
     assert_eq!(plugin.check(Duration::ZERO, false), Some(Decision::Wait));
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     plugin.load();
     assert_eq!(plugin.running(), "1");
 }
 
 #[test]
-fn a_version_is_not_taken_back_again_if_the_one_before_cannot_be_loaded() {
+fn a_version_is_not_rolled_back_again_if_the_one_before_cannot_be_loaded() {
     let mut plugin = Plugin::new();
     plugin.install("1");
     plugin.install("2");
-    assert!(is_taken_back(plugin.check(Duration::ZERO, true)));
+    assert!(is_rolled_back(plugin.check(Duration::ZERO, true)));
     plugin.state.give_up();
     assert_eq!(plugin.check(Duration::ZERO, true), None, "it is not tried again and again");
     plugin.load();
@@ -405,7 +405,7 @@ proptest! {
                     let _ = plugin.roll_back(digest.as_deref());
                 }
                 Event::BacksOff => {
-                    if is_taken_back(plugin.check(Duration::ZERO, true)) {
+                    if is_rolled_back(plugin.check(Duration::ZERO, true)) {
                         plugin.load();
                         prop_assert!(plugin.running() != plugin.file.version);
                     }
@@ -429,7 +429,7 @@ proptest! {
             prop_assert_eq!(digests.len(), state.versions.len());
             if let Some(probation) = &state.probation {
                 prop_assert_eq!(&state.running.as_ref().expect("it runs").version.digest, &probation.digest);
-                prop_assert!(state.versions.contains(&probation.previous), "there is a way back");
+                prop_assert!(state.versions.contains(&probation.previous), "it can be rolled back");
                 prop_assert!(state.held_back.is_none());
             }
             // What is held back does not run.
