@@ -20,6 +20,7 @@ use crate::config::descriptor::Descriptor;
 use crate::config::limits::PluginLimits;
 use crate::config::sidecar::Sidecar;
 use crate::lifecycle::Health;
+use crate::rollout::KnownVersion;
 use crate::runtime::RenamedWatches;
 use crate::runtime::dedicated_instance::DedicatedInstance;
 use crate::runtime::key_mapper::KeyMapper;
@@ -203,6 +204,11 @@ impl Version {
                 || Sidecar::differ_only_in_canary(&self.sidecar_text, sidecar_text)
         };
         is_current && self.digest == digest && has_same_sidecar()
+    }
+
+    /// Returns what the rollout remembers of this version.
+    pub(crate) fn known_version(&self) -> KnownVersion {
+        KnownVersion::new(&self.digest, self.pool.code().size(), &self.descriptor.version)
     }
 
     /// Retires a version that was replaced or stopped: it sends nothing more, and nobody waits for it.

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::dispatch::{self, Dispatcher};
 use super::pending_version::PendingVersion;
+use super::rollout::sample;
 use super::running::Canary;
 use super::running_health::RunningHealth;
 use super::versions_write_guard::VersionsWriteGuard;
@@ -24,8 +25,8 @@ use crate::directory::PluginFiles;
 use crate::guest_host::PluginServices;
 use crate::lifecycle::{Input, RecentErrors};
 use crate::load::version::Version;
+use crate::rollout::CanaryStart;
 use crate::rollout::decision::{Counts, Decision};
-use crate::rollout::{CanaryStart, KnownVersion, Sample};
 
 /// The canary of a plugin's task, with what belongs to it.
 pub(super) struct CanaryTask {
@@ -137,7 +138,7 @@ impl PluginTask {
     async fn record_canary(&mut self, version: &Version, share: CanaryShare, counts: Counts) {
         self.lifecycle.apply(&Input::Unchanged);
         self.plugin.metrics.loaded.inc();
-        let known = known_version(version);
+        let known = version.known_version();
         self.plugin.log.state(
             LogLevel::Info,
             format_args!("{known} runs as a canary: it reconciles the keys of {share}"),
@@ -171,7 +172,7 @@ impl PluginTask {
             self.plugin.set_limits(&stable.plugin_limits);
             exclusive.set_canary(None);
             self.running_health.send_replace(RunningHealth::new(stable.health.clone(), None));
-            let known = known_version(&stable);
+            let known = stable.known_version();
             self.plugin
                 .log
                 .state(LogLevel::Info, format_args!("the canary has ended: {known} reconciles all keys"));
@@ -278,13 +279,8 @@ impl PluginTask {
 
     async fn judge_canary(&mut self, canary: &Canary, pending: &mut PendingVersion, files: PluginFiles) {
         let (version, metrics) = (&canary.version, &self.plugin.metrics);
-        let sample = Sample {
-            counts: metrics.canary_reconciles(),
-            errors_in_a_row: canary.recent_errors.in_a_row(),
-            is_backing_off: version.health.backing_off().is_some(),
-            is_blocked: version.views.access.is_blocked(),
-        };
-        let known = known_version(version);
+        let sample = sample(version, metrics.canary_reconciles(), &canary.recent_errors);
+        let known = version.known_version();
         match self.plugin.rollout.check_canary(&sample, metrics.reconciles()) {
             None | Some(Decision::Wait) => {}
             Some(Decision::Pass) => {
@@ -312,7 +308,7 @@ impl PluginTask {
         if let (Some((reason, is_automatic)), Some(stable)) =
             (self.plugin.rollout.held_back_reason(), &self.stable)
         {
-            self.report_rollback(&known_version(stable), &reason, is_automatic, false);
+            self.report_rollback(&stable.known_version(), &reason, is_automatic, false);
         }
         pending.cancel();
         pending.change_canary(None, Arc::clone(&self.running));
@@ -327,8 +323,4 @@ impl Canary {
         let version = &self.version;
         version.views.access.reason().or_else(|| Some(version.health.backing_off()?.to_string()))
     }
-}
-
-fn known_version(version: &Version) -> KnownVersion {
-    KnownVersion::new(&version.digest, version.pool.code().size(), &version.descriptor.version)
 }

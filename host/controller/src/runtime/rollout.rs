@@ -10,9 +10,9 @@ use super::PluginTask;
 use super::pending_version::PendingVersion;
 use crate::config::rollout_settings::format_duration;
 use crate::directory::PluginFiles;
-use crate::lifecycle::Input;
+use crate::lifecycle::{Input, RecentErrors};
 use crate::load::version::{Role, Version};
-use crate::rollout::decision::Decision;
+use crate::rollout::decision::{Counts, Decision};
 use crate::rollout::{Installation, KnownVersion, Sample};
 
 /// How often a version in probation is checked. A version that begins to back off is checked at once.
@@ -26,13 +26,23 @@ pub(super) async fn wait_until(time: Option<Instant>) {
     }
 }
 
+/// Returns what a probation is decided by now. `counts` are those of all versions that share the role of this one: the running versions, or
+/// the canaries.
+pub(super) fn sample(version: &Version, counts: Counts, recent_errors: &RecentErrors) -> Sample {
+    Sample {
+        counts,
+        errors_in_a_row: recent_errors.in_a_row(),
+        is_backing_off: version.health.backing_off().is_some(),
+        is_blocked: version.views.access.is_blocked(),
+    }
+}
+
 impl PluginTask {
     /// Records that the version runs, and keeps the code of the one before. Returns whether the version of the file is still to be loaded.
     pub(super) async fn record_installation(&mut self, version: &Version, previous_backs_off: bool) -> bool {
         let rollout = self.plugin.rollout.clone();
-        let size = version.pool.code().size();
         let installation = Installation {
-            version: KnownVersion::new(&version.digest, size, &version.descriptor.version),
+            version: version.known_version(),
             file_digest: version.file_digest.clone(),
             probation: version.probation,
             counts: self.plugin.metrics.reconciles(),
@@ -131,12 +141,7 @@ impl PluginTask {
         if pending.is_changing_versions() {
             return self.schedule_check();
         }
-        let sample = Sample {
-            counts: self.plugin.metrics.reconciles(),
-            errors_in_a_row: self.plugin.recent_errors.in_a_row(),
-            is_backing_off: version.health.backing_off().is_some(),
-            is_blocked: version.views.access.is_blocked(),
-        };
+        let sample = sample(&version, self.plugin.metrics.reconciles(), &self.plugin.recent_errors);
         match self.plugin.rollout.check(&sample) {
             None | Some(Decision::Wait) => {}
             Some(Decision::Pass) => {
@@ -146,9 +151,8 @@ impl PluginTask {
                 self.plugin.rollout.save(sample.counts, true).await;
             }
             Some(Decision::RollBack(cause)) => {
-                let (number, digest) = (&version.descriptor.version, &version.digest);
-                let version = KnownVersion::new(digest, version.pool.code().size(), number);
-                self.plugin.log.state(LogLevel::Warn, format_args!("rolling back from {version}: {cause}"));
+                let known = version.known_version();
+                self.plugin.log.state(LogLevel::Warn, format_args!("rolling back from {known}: {cause}"));
                 // A newer file is loaded after that.
                 pending.cancel();
                 self.start_loading(pending, files, &Input::Found);
