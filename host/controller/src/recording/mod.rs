@@ -63,8 +63,8 @@ pub fn start_recording(
     metrics: &Metrics,
 ) -> std::io::Result<(Recorder, WritingTask)> {
     writer::create_directory(&options.directory)?;
-    let (recorder, finished) = Recorder::new(options.secrets, environment.clock, metrics.recording.clone());
+    let (recorder, captured) = Recorder::new(options.secrets, environment.clock, metrics.recording.clone());
     let mut key = [0; 32];
     environment.randomness.fill(&mut key);
-    Ok((recorder, WritingTask::start(options, key, finished, metrics.recording.clone())))
+    Ok((recorder, WritingTask::start(options, key, captured, metrics.recording.clone())))
 }

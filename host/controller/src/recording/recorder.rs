@@ -32,16 +32,16 @@ pub struct Recorder {
 }
 
 struct Shared {
-    writer: mpsc::Sender<FinishedReconcile>,
+    writer: mpsc::Sender<CapturedReconcile>,
     waiting: Arc<Mutex<WaitingReconciles>>,
     secrets: SecretMode,
     clock: WallClock,
     metrics: RecordingMetrics,
 }
 
-/// The reconciles that wait for the writer.
-pub(super) struct FinishedReconciles {
-    pub(super) receiver: mpsc::Receiver<FinishedReconcile>,
+/// The captured reconciles that wait for the writer.
+pub(super) struct CapturedReconciles {
+    pub(super) receiver: mpsc::Receiver<CapturedReconcile>,
     /// Those that are in the channel or being written.
     waiting: Arc<Mutex<WaitingReconciles>>,
 }
@@ -55,8 +55,8 @@ pub(super) struct RecordedVersion {
     pub(super) head_line: Vec<u8>,
 }
 
-/// A reconcile that has ended.
-pub(super) struct FinishedReconcile {
+/// The calls and the result of a reconcile that has ended.
+pub(super) struct CapturedReconcile {
     pub(super) version: Arc<RecordedVersion>,
     request: Arc<Request>,
     began: Timestamp,
@@ -72,12 +72,12 @@ impl Recorder {
         secrets: SecretMode,
         clock: WallClock,
         metrics: RecordingMetrics,
-    ) -> (Self, FinishedReconciles) {
+    ) -> (Self, CapturedReconciles) {
         let (writer, receiver) = mpsc::channel(MAX_WAITING);
         let limits = Amount { reconciles: MAX_WAITING, bytes: MAX_WAITING_BYTES };
         let waiting = Arc::new(Mutex::new(WaitingReconciles::new(limits)));
-        let finished = FinishedReconciles { receiver, waiting: Arc::clone(&waiting) };
-        (Self { shared: Arc::new(Shared { writer, waiting, secrets, clock, metrics }) }, finished)
+        let captured = CapturedReconciles { receiver, waiting: Arc::clone(&waiting) };
+        (Self { shared: Arc::new(Shared { writer, waiting, secrets, clock, metrics }) }, captured)
     }
 }
 
@@ -97,15 +97,15 @@ impl CallRecorderFactory for Recorder {
     }
 }
 
-impl FinishedReconciles {
+impl CapturedReconciles {
     /// Makes room for others in place of these reconciles, which were taken from the channel.
-    pub(super) fn forget(&self, taken: &[FinishedReconcile]) {
+    pub(super) fn forget(&self, taken: &[CapturedReconcile]) {
         let mut waiting = self.waiting.lock();
-        taken.iter().for_each(|finished| waiting.remove(&finished.version.plugin, finished.bytes));
+        taken.iter().for_each(|captured| waiting.remove(&captured.version.plugin, captured.bytes));
     }
 }
 
-impl FinishedReconcile {
+impl CapturedReconcile {
     /// Returns the reconcile as it is written, with the values of Secrets.
     pub(super) fn to_recorded(&self) -> RecordedReconcile {
         let Request { watch, key, reasons, attempt, extra, .. } = &*self.request;
@@ -185,9 +185,9 @@ impl GuestCallRecorder for ReconcileRecorder {
             shared.metrics.dropped_by_queue.inc();
             return;
         }
-        let finished = FinishedReconcile { version, request, began, time, calls, result, bytes };
+        let captured = CapturedReconcile { version, request, began, time, calls, result, bytes };
         // There is room in the channel for all that may wait, so an error means that the writer has ended.
-        if let Err(error) = shared.writer.try_send(finished) {
+        if let Err(error) = shared.writer.try_send(captured) {
             shared.waiting.lock().remove(&error.into_inner().version.plugin, bytes);
             shared.metrics.dropped_by_queue.inc();
         }
@@ -268,13 +268,13 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_reconcile_is_recorded_with_its_calls() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics());
+        let (recorder, mut captured) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics());
         let random =
             HostCall { request: HostRequest::Random { length: 1 }, answer: HostAnswer::Random(vec![1]) };
         let clock =
             HostCall { request: HostRequest::WallClock, answer: HostAnswer::Time(Duration::from_secs(1)) };
         record(&recorder, "p", "a", vec![random, clock]);
-        let one = finished.receiver.try_recv().expect("a reconcile");
+        let one = captured.receiver.try_recv().expect("a reconcile");
         let head: RecordingHead = serde_json::from_slice(&one.version.head_line).expect("a head");
         assert_eq!(head.config, json!({"a": 1}));
         let recorded = one.to_recorded();
@@ -285,18 +285,18 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn other_calls_and_abandoned_reconciles_are_not_recorded() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        let (recorder, mut captured) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         let call_recorder = version_of(&recorder, "p");
         assert!(call_recorder.begin(GuestCall::Instantiate).is_none());
         drop(call_recorder.begin(GuestCall::Reconcile(request("a"))));
-        assert!(finished.receiver.try_recv().is_err());
+        assert!(captured.receiver.try_recv().is_err());
     }
 
     #[tokio::test]
     async fn too_much_is_dropped_as_a_whole_and_counted() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        let (recorder, mut captured) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         record(&recorder, "p", "a", vec![manifest(1), manifest(MAX_BYTES), manifest(1)]);
-        assert!(finished.receiver.try_recv().is_err());
+        assert!(captured.receiver.try_recv().is_err());
         assert_eq!(recorder.shared.metrics.dropped_by_size.get(), 1);
         for _ in 0..=MAX_WAITING {
             record(&recorder, "p", "a", Vec::new());
@@ -306,7 +306,7 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_plugin_with_many_reconciles_leaves_room_for_the_others() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        let (recorder, mut captured) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         for _ in 0..10 * MAX_WAITING {
             record(&recorder, "busy", "a", Vec::new());
         }
@@ -314,18 +314,18 @@ pub(super) mod tests {
             record(&recorder, "quiet", "a", Vec::new());
         }
         let mut taken = Vec::new();
-        while let Ok(one) = finished.receiver.try_recv() {
+        while let Ok(one) = captured.receiver.try_recv() {
             taken.push(one);
         }
         let quiet = taken.iter().filter(|one| one.version.plugin == "quiet").count();
         assert_eq!((quiet, taken.len()), (100, 100 + MAX_WAITING / 2));
-        finished.forget(&taken);
+        captured.forget(&taken);
         assert_eq!(recorder.shared.waiting.lock().total(), Amount::default());
     }
 
     #[tokio::test]
     async fn the_memory_of_waiting_reconciles_is_bounded() {
-        let (recorder, mut finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
+        let (recorder, mut captured) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics());
         let half = MAX_BYTES / 2;
         for plugin in 0..2 * MAX_WAITING_BYTES / half {
             record(&recorder, &format!("p{plugin}"), "a", vec![manifest(half)]);
@@ -334,10 +334,10 @@ pub(super) mod tests {
         assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + MAX_BYTES).contains(&waiting), "{waiting}");
         assert!(recorder.shared.metrics.dropped_by_queue.get() > 0);
         let mut taken = Vec::new();
-        while let Ok(one) = finished.receiver.try_recv() {
+        while let Ok(one) = captured.receiver.try_recv() {
             taken.push(one);
         }
-        finished.forget(&taken);
+        captured.forget(&taken);
         assert_eq!(recorder.shared.waiting.lock().total(), Amount::default());
     }
 }

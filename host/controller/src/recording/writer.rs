@@ -11,7 +11,7 @@ use super::RecordingOptions;
 use super::format::{SecretMode, json_line};
 use super::nesting::{MAX_NESTING, nesting};
 use super::reader::MAX_LINE;
-use super::recorder::{FinishedReconcile, RecordedVersion};
+use super::recorder::{CapturedReconcile, RecordedVersion};
 use super::secrets::SecretHasher;
 use super::segments::{Ring, Segment};
 
@@ -21,7 +21,7 @@ pub(super) fn create_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Writes the recordings of all plugins.
-pub(super) struct Writer {
+pub(super) struct RecordingWriter {
     directory: PathBuf,
     last: u64,
     /// `None` if the values of Secrets are recorded as they are.
@@ -42,7 +42,7 @@ const MAX_OPEN: usize = 2;
 
 /// What became of a reconcile.
 #[derive(Debug)]
-pub(super) enum WriteOutcome {
+pub(super) enum LineOutcome {
     /// It was written.
     Written {
         /// The number of bytes.
@@ -54,7 +54,7 @@ pub(super) enum WriteOutcome {
     TooLarge,
 }
 
-impl Writer {
+impl RecordingWriter {
     /// Creates a writer. `key` is the key of the hashes of Secrets.
     pub(super) fn new(options: &RecordingOptions, key: [u8; 32]) -> Self {
         Self {
@@ -69,23 +69,23 @@ impl Writer {
     ///
     /// # Errors
     /// Returns an error if a file cannot be written. The next reconcile begins a new file.
-    pub(super) fn write(&mut self, finished: &FinishedReconcile) -> io::Result<WriteOutcome> {
-        let mut recorded = finished.to_recorded();
+    pub(super) fn write(&mut self, captured: &CapturedReconcile) -> io::Result<LineOutcome> {
+        let mut recorded = captured.to_recorded();
         if let Some(hasher) = &self.hasher {
             recorded.calls.iter_mut().for_each(|call| hasher.hash_call(call));
         }
         let line = json_line(&recorded)?;
-        let is_too_deep = finished.lost_objects(&recorded) || nesting(&line) > MAX_NESTING;
+        let is_too_deep = captured.lost_objects(&recorded) || nesting(&line) > MAX_NESTING;
         if is_too_deep || line.len() as u64 > MAX_LINE {
-            return Ok(WriteOutcome::TooLarge);
+            return Ok(LineOutcome::TooLarge);
         }
-        let plugin = match self.plugins.entry(finished.version.plugin.clone()) {
+        let plugin = match self.plugins.entry(captured.version.plugin.clone()) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                entry.insert(PluginRecording::open(self.directory.join(&finished.version.plugin), self.last)?)
+                entry.insert(PluginRecording::open(self.directory.join(&captured.version.plugin), self.last)?)
             }
         };
-        plugin.write(&finished.version, &line)
+        plugin.write(&captured.version, &line)
     }
 }
 
@@ -105,7 +105,7 @@ impl PluginRecording {
     }
 
     /// Appends a line to the file of the version, or to a new one.
-    fn write(&mut self, version: &Arc<RecordedVersion>, line: &[u8]) -> io::Result<WriteOutcome> {
+    fn write(&mut self, version: &Arc<RecordedVersion>, line: &[u8]) -> io::Result<LineOutcome> {
         let head = version.head_line.as_slice();
         // Removed until the line is complete: after an error, the file may end in the middle of one.
         let position = self.open.iter().position(|(open, _)| open == version);
@@ -122,7 +122,7 @@ impl PluginRecording {
             self.open.remove(0);
         }
         self.open.push((Arc::clone(version), placement.segment));
-        Ok(WriteOutcome::Written { bytes, not_removed: self.remove_expired(placement.segment) })
+        Ok(LineOutcome::Written { bytes, not_removed: self.remove_expired(placement.segment) })
     }
 
     /// Removes the files that are not needed after a write to this one. Those that cannot be removed are tried again after the next write.
@@ -213,7 +213,7 @@ mod tests {
 
     struct Setup {
         folder: tempfile::TempDir,
-        writer: Writer,
+        writer: RecordingWriter,
     }
 
     fn options(folder: &tempfile::TempDir, last: u64) -> RecordingOptions {
@@ -222,16 +222,16 @@ mod tests {
 
     fn setup(last: u64) -> Setup {
         let folder = tempfile::tempdir().expect("a folder");
-        let writer = Writer::new(&options(&folder, last), [7; 32]);
+        let writer = RecordingWriter::new(&options(&folder, last), [7; 32]);
         Setup { folder, writer }
     }
 
     /// Returns a reconcile of the plugin and the object with these names.
-    fn finished(plugin: &str, name: &str, calls: Vec<HostCall>) -> FinishedReconcile {
+    fn captured(plugin: &str, name: &str, calls: Vec<HostCall>) -> CapturedReconcile {
         let metrics = RecordingMetrics::register(&mut Registry::default());
-        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
+        let (recorder, mut captured) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
         record(&recorder, plugin, name, calls);
-        finished.receiver.try_recv().expect("a reconcile")
+        captured.receiver.try_recv().expect("a reconcile")
     }
 
     #[test]
@@ -246,8 +246,8 @@ mod tests {
             let object = Object::from_json(text).expect("an object");
             let request = HostRequest::CacheGet { watch: "w".into(), key: object.key().clone() };
             let call = HostCall { request, answer: HostAnswer::Object(Some(object)) };
-            let written = setup.writer.write(&finished("p", "deep", vec![call])).expect("written");
-            assert_eq!(matches!(written, WriteOutcome::Written { .. }), depth == 100, "{depth}: {written:?}");
+            let written = setup.writer.write(&captured("p", "deep", vec![call])).expect("written");
+            assert_eq!(matches!(written, LineOutcome::Written { .. }), depth == 100, "{depth}: {written:?}");
         }
         setup.write("p", "next");
         assert_eq!(setup.names("p"), [["deep", "next"]], "in files that can be read");
@@ -255,8 +255,8 @@ mod tests {
 
     impl Setup {
         fn write(&mut self, plugin: &str, name: &str) {
-            let written = self.writer.write(&finished(plugin, name, Vec::new())).expect("written");
-            assert!(matches!(written, WriteOutcome::Written { not_removed: None, .. }), "{written:?}");
+            let written = self.writer.write(&captured(plugin, name, Vec::new())).expect("written");
+            assert!(matches!(written, LineOutcome::Written { not_removed: None, .. }), "{written:?}");
         }
 
         fn directory(&self, plugin: &str) -> PathBuf {
@@ -297,7 +297,7 @@ mod tests {
         let mut setup = setup(100);
         setup.write("p", "a");
         setup.write("p", "b");
-        setup.writer = Writer::new(&options(&setup.folder, 100), [8; 32]);
+        setup.writer = RecordingWriter::new(&options(&setup.folder, 100), [8; 32]);
         setup.write("p", "c");
         assert_eq!(setup.names("p"), [vec!["a", "b"], vec!["c"]]);
     }
@@ -310,8 +310,8 @@ mod tests {
         fs::remove_file(&old).expect("removed");
         fs::create_dir(&old).expect("a directory in its place");
         for (number, name) in [(2, "b"), (3, "c")] {
-            let written = setup.writer.write(&finished("p", name, Vec::new())).expect("written");
-            assert!(matches!(written, WriteOutcome::Written { not_removed: Some(_), .. }), "{written:?}");
+            let written = setup.writer.write(&captured("p", name, Vec::new())).expect("written");
+            assert!(matches!(written, LineOutcome::Written { not_removed: Some(_), .. }), "{written:?}");
             assert_eq!(names_in(&setup.directory("p").join(name_of(number))), [name]);
         }
         assert!(!setup.directory("p").join(name_of(2)).exists(), "the others are removed");
@@ -324,13 +324,13 @@ mod tests {
     #[test]
     fn the_head_of_a_version_is_made_once() {
         let metrics = RecordingMetrics::register(&mut Registry::default());
-        let (recorder, mut finished) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
+        let (recorder, mut captured) = Recorder::new(SecretMode::Hashed, WallClock::default(), metrics);
         let config = format!(r#"{{"a":"{}"}}"#, "b".repeat(1 << 20));
         let version = version_with(&recorder, "p", &config);
         let mut setup = setup(100);
         let mut write = || {
             record_of(&*version, "a", Vec::new());
-            let one = finished.receiver.try_recv().expect("a reconcile");
+            let one = captured.receiver.try_recv().expect("a reconcile");
             allocation_counter::measure(|| drop(setup.writer.write(&one).expect("written")))
         };
         assert!(write().bytes_total > 1 << 20, "it begins a file");
@@ -354,7 +354,7 @@ mod tests {
         let file = setup.directory("p").join("00000001.jsonl");
         fs::remove_file(&file).expect("removed");
         fs::create_dir(&file).expect("a directory in its place");
-        assert!(setup.writer.write(&finished("p", "b", Vec::new())).is_err());
+        assert!(setup.writer.write(&captured("p", "b", Vec::new())).is_err());
         setup.write("p", "c");
         assert_eq!(names_in(&setup.directory("p").join("00000002.jsonl")), ["c"]);
     }
@@ -376,7 +376,7 @@ mod tests {
         for number in 2..5 {
             let taken = setup.directory("p").join(name_of(number));
             fs::create_dir(&taken).expect("a directory in its place");
-            assert!(setup.writer.write(&finished("p", "b", Vec::new())).is_err());
+            assert!(setup.writer.write(&captured("p", "b", Vec::new())).is_err());
             assert_eq!(names_in(&setup.directory("p").join(name_of(1))), ["a"]);
             fs::remove_dir(&taken).expect("removed");
         }
@@ -392,7 +392,7 @@ mod tests {
             r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"a":"swordfish"}}"#;
         let request = HostRequest::ClientCreate { manifest: manifest.to_owned(), subresource: String::new() };
         let create = HostCall { request, answer: HostAnswer::Object(None) };
-        setup.writer.write(&finished("p", "a", vec![create])).expect("written");
+        setup.writer.write(&captured("p", "a", vec![create])).expect("written");
         let text = fs::read_to_string(setup.directory("p").join("00000001.jsonl")).expect("a file");
         assert!(text.contains("hmac-sha256:") && !text.contains("swordfish"), "{text}");
     }

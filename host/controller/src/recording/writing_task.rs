@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::RecordingOptions;
 use super::metrics::RecordingMetrics;
-use super::recorder::{FinishedReconcile, FinishedReconciles};
-use super::writer::{WriteOutcome, Writer};
+use super::recorder::{CapturedReconcile, CapturedReconciles};
+use super::writer::{LineOutcome, RecordingWriter};
 
 /// The maximum number of reconciles that are written between two pauses.
 const BATCH: usize = 32;
@@ -30,12 +30,12 @@ impl WritingTask {
     pub(super) fn start(
         options: &RecordingOptions,
         key: [u8; 32],
-        finished: FinishedReconciles,
+        captured: CapturedReconciles,
         metrics: RecordingMetrics,
     ) -> Self {
-        let output = Output { writer: Writer::new(options, key), metrics, last_log: None };
+        let output = Output { writer: RecordingWriter::new(options, key), metrics, last_log: None };
         let stop = CancellationToken::new();
-        Self { task: tokio::spawn(run(finished, output, stop.clone())), stop }
+        Self { task: tokio::spawn(run(captured, output, stop.clone())), stop }
     }
 
     /// Writes what is waiting, for a short time, and ends the task.
@@ -48,16 +48,16 @@ impl WritingTask {
 }
 
 /// Writes reconciles until there are no more, or until `stop`; then writes those that are waiting.
-async fn run(mut finished: FinishedReconciles, mut output: Output, stop: CancellationToken) {
+async fn run(mut captured: CapturedReconciles, mut output: Output, stop: CancellationToken) {
     loop {
         let mut batch = Vec::new();
         tokio::select! {
             biased;
-            () = stop.cancelled(), if !finished.receiver.is_closed() => {
-                finished.receiver.close();
+            () = stop.cancelled(), if !captured.receiver.is_closed() => {
+                captured.receiver.close();
                 continue;
             }
-            _ = finished.receiver.recv_many(&mut batch, BATCH) => {}
+            _ = captured.receiver.recv_many(&mut batch, BATCH) => {}
         }
         if batch.is_empty() {
             return;
@@ -69,7 +69,7 @@ async fn run(mut finished: FinishedReconciles, mut output: Output, stop: Cancell
         // An error means that the writer panicked, which a panic hook has logged, or that the runtime is shutting down.
         let Ok((returned, written, busy)) = taken.await else { return };
         output = returned;
-        finished.forget(&written);
+        captured.forget(&written);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -85,7 +85,7 @@ fn pause_after(busy: Duration) -> Duration {
 
 /// The files, and the counts of what is written to them.
 struct Output {
-    writer: Writer,
+    writer: RecordingWriter,
     metrics: RecordingMetrics,
     /// When a failure was logged.
     last_log: Option<Instant>,
@@ -93,27 +93,27 @@ struct Output {
 
 impl Output {
     /// Writes the reconciles. Returns how long that took.
-    fn write_all(&mut self, batch: &[FinishedReconcile]) -> Duration {
+    fn write_all(&mut self, batch: &[CapturedReconcile]) -> Duration {
         let started = Instant::now();
-        for finished in batch {
-            match self.writer.write(finished) {
-                Ok(WriteOutcome::Written { bytes, not_removed }) => {
+        for captured in batch {
+            match self.writer.write(captured) {
+                Ok(LineOutcome::Written { bytes, not_removed }) => {
                     self.metrics.recorded.inc();
                     self.metrics.bytes.inc_by(bytes);
                     if let Some(error) = not_removed {
                         self.log(
-                            &finished.version.plugin,
+                            &captured.version.plugin,
                             "an old file of the recording was not removed",
                             &error,
                         );
                     }
                 }
-                Ok(WriteOutcome::TooLarge) => {
+                Ok(LineOutcome::TooLarge) => {
                     self.metrics.dropped_by_size.inc();
                 }
                 Err(error) => {
                     self.metrics.dropped_by_disk.inc();
-                    self.log(&finished.version.plugin, "a reconcile was not recorded", &error);
+                    self.log(&captured.version.plugin, "a reconcile was not recorded", &error);
                 }
             }
         }
@@ -152,12 +152,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = folder.path().to_owned();
         let metrics = RecordingMetrics::register(&mut Registry::default());
-        let (recorder, finished) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics.clone());
+        let (recorder, captured) = Recorder::new(SecretMode::Plain, WallClock::default(), metrics.clone());
         for name in ["a", "b", "c"] {
             record(&recorder, "p", name, Vec::new());
         }
         let options = RecordingOptions { directory, last: 10, secrets: SecretMode::Plain };
-        let task = WritingTask::start(&options, [7; 32], finished, metrics.clone());
+        let task = WritingTask::start(&options, [7; 32], captured, metrics.clone());
         task.finish().await;
         assert_eq!(metrics.recorded.get(), 3);
         let file = folder.path().join("p").join("00000001.jsonl");

@@ -36,7 +36,7 @@ pub(super) struct Record {
     /// Whether a version was running. If so, the host ended without a shutdown.
     is_running: bool,
     versions: Vec<KnownVersion>,
-    running: Option<RecordedVersion>,
+    running: Option<RunningRecord>,
     held_back: Option<HeldBack>,
     probation: Option<RecordedProbation>,
     /// The version that was running beside the running one.
@@ -54,7 +54,7 @@ struct RecordedCanary {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RecordedVersion {
+struct RunningRecord {
     version: KnownVersion,
     counts: Counts,
 }
@@ -80,7 +80,7 @@ impl Record {
             format: FORMAT,
             is_running,
             versions: state.versions.clone(),
-            running: state.running.as_ref().map(|running| RecordedVersion {
+            running: state.running.as_ref().map(|running| RunningRecord {
                 version: running.version.clone(),
                 counts: running.total(counters),
             }),
@@ -267,7 +267,7 @@ mod tests {
             format: FORMAT,
             is_running: true,
             versions: vec![new.clone(), old],
-            running: Some(RecordedVersion { version: new, counts }),
+            running: Some(RunningRecord { version: new, counts }),
             held_back: None,
             probation: Some(probation),
             canary: None,
@@ -277,7 +277,7 @@ mod tests {
     /// A record of a canary in probation when the host crashed.
     fn with_canary(abrupt_ends: Option<u32>) -> Record {
         let [old, new] = ["old", "new"].map(KnownVersion::for_test);
-        let running = RecordedVersion { version: old.clone(), counts: Counts::default() };
+        let running = RunningRecord { version: old.clone(), counts: Counts::default() };
         let canary = Some(RecordedCanary { version: new, abrupt_ends });
         Record { versions: vec![old], running: Some(running), probation: None, canary, ..in_probation() }
     }

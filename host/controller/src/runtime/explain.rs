@@ -7,8 +7,8 @@ use super::PluginStatusSource;
 use super::control::{ControlError, KeyStateName, parse_key, target_watch};
 use crate::cache::views::View;
 use crate::explain::journal::{
-    EventRecord, REASONS, ReconcileRecord, Record, TimedRecord, WriteRecord, WriteVerb, reason_name,
-    watch_tag,
+    JournalEvent, JournalReconcile, JournalRecord, JournalWrite, REASONS, TimedRecord, WriteVerb,
+    reason_name, watch_tag,
 };
 use crate::explain::lookup::ObjectLookup;
 use crate::explain::{
@@ -187,22 +187,26 @@ impl PluginStatusSource {
         };
         let entry = |TimedRecord { time, record }: TimedRecord| {
             let what = match record {
-                Record::Event(EventRecord { version, change, is_queued, watch }) => EntryDetail::Event {
-                    watch: name_of(watch),
-                    of_target: watch == target,
-                    change: reason_name(change).to_owned(),
-                    resource_version: version,
-                    queued: is_queued,
-                },
-                Record::Reconcile(reconcile) => {
+                JournalRecord::Event(JournalEvent { version, change, is_queued, watch }) => {
+                    EntryDetail::Event {
+                        watch: name_of(watch),
+                        of_target: watch == target,
+                        change: reason_name(change).to_owned(),
+                        resource_version: version,
+                        queued: is_queued,
+                    }
+                }
+                JournalRecord::Reconcile(reconcile) => {
                     reconcile_entry(reconcile, self.plugin.tracer.exported(reconcile.trace))
                 }
-                Record::Write(WriteRecord { verb, code, version, is_own_key }) => EntryDetail::Write {
-                    verb: verb_name(verb).to_owned(),
-                    code,
-                    resource_version: version,
-                    same_key: is_own_key,
-                },
+                JournalRecord::Write(JournalWrite { verb, code, version, is_own_key }) => {
+                    EntryDetail::Write {
+                        verb: verb_name(verb).to_owned(),
+                        code,
+                        resource_version: version,
+                        same_key: is_own_key,
+                    }
+                }
             };
             JournalEntry { time: rfc_3339_milliseconds(time), what }
         };
@@ -288,8 +292,8 @@ fn seen(version: &str, then: &[JournalEntry]) -> Option<String> {
     then.iter().find(is_seen).map(|entry| entry.time.clone())
 }
 
-fn reconcile_entry(reconcile: ReconcileRecord, trace: Option<TraceId>) -> EntryDetail {
-    let ReconcileRecord { microseconds, attempt, reasons, outcome, .. } = reconcile;
+fn reconcile_entry(reconcile: JournalReconcile, trace: Option<TraceId>) -> EntryDetail {
+    let JournalReconcile { microseconds, attempt, reasons, outcome, .. } = reconcile;
     let is_set = |(position, _): &(usize, &Reason)| reasons & (1_u8 << *position) != 0;
     let names = REASONS.iter().enumerate().filter(is_set).map(|(_, reason)| reason_name(*reason).to_owned());
     EntryDetail::Reconcile {
@@ -319,7 +323,7 @@ mod tests {
     fn a_reconcile_has_the_names_of_its_reasons() {
         let reasons = crate::explain::journal::reason_bits(&[Reason::Startup, Reason::Updated]);
         let (microseconds, outcome) = (1500, ReconcileOutcome::RequeueAfter);
-        let record = ReconcileRecord { microseconds, attempt: 2, reasons, outcome, trace: 1 };
+        let record = JournalReconcile { microseconds, attempt: 2, reasons, outcome, trace: 1 };
         let entry = reconcile_entry(record, Some(TraceId([0xab; 16])));
         let reasons = vec!["updated".to_owned(), "startup".to_owned()];
         let (outcome, trace_id) = ("requeueAfter".to_owned(), Some("ab".repeat(16)));

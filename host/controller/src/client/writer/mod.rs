@@ -20,7 +20,7 @@ use crate::client::{
     ApiClient, Discovery, Payload, ReconcileContext, WriteOutcome, parse_creation, parse_deletion,
     parse_object, parse_update,
 };
-use crate::explain::journal::{WriteRecord, WriteVerb};
+use crate::explain::journal::{JournalWrite, WriteVerb};
 use crate::guest_host::PluginServices;
 use crate::logs::PluginLog;
 use crate::runtime::queue::ReconcileKey;
@@ -334,7 +334,7 @@ impl WriteTask {
         let (code, version) = result.code_and_version(method);
         let is_own_key = self.write.key == *key;
         let version = version.parse().unwrap_or_default();
-        self.plugin.journal.record_write(watch, key, WriteRecord { verb, code, version, is_own_key });
+        self.plugin.journal.record_write(watch, key, JournalWrite { verb, code, version, is_own_key });
     }
 
     fn log_unknown_outcome(&self, error: &ApiError) {

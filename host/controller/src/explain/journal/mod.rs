@@ -27,8 +27,8 @@ use tokio::time::Instant;
 use crate::environment::WallClock;
 use record::{DETAIL_BITS, KINDS};
 pub(crate) use record::{
-    EventRecord, REASONS, ReconcileOutcome, ReconcileRecord, Record, WriteRecord, WriteVerb, reason_bits,
-    reason_name, watch_tag,
+    JournalEvent, JournalReconcile, JournalRecord, JournalWrite, REASONS, ReconcileOutcome, WriteVerb,
+    reason_bits, reason_name, watch_tag,
 };
 
 /// The number of records of each kind for one key.
@@ -94,7 +94,7 @@ const FIRST_MASKS: [u64; KINDS] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimedRecord {
     pub(crate) time: Timestamp,
-    pub(crate) record: Record,
+    pub(crate) record: JournalRecord,
 }
 
 impl Journal {
@@ -146,18 +146,18 @@ impl Journal {
         is_queued: bool,
     ) {
         let version = notification.object().resource_version().parse().unwrap_or_default();
-        let event = EventRecord { version, change, is_queued, watch: watch_tag(watch) };
-        self.push(target, key, self.0.batch_time.load(Ordering::Relaxed), Record::Event(event));
+        let event = JournalEvent { version, change, is_queued, watch: watch_tag(watch) };
+        self.push(target, key, self.0.batch_time.load(Ordering::Relaxed), JournalRecord::Event(event));
     }
 
     /// Records a reconcile that has just ended.
-    pub(crate) fn record_reconcile(&self, watch: &str, key: &ObjectKey, reconcile: ReconcileRecord) {
-        self.push(watch, key, self.milliseconds(Instant::now()), Record::Reconcile(reconcile));
+    pub(crate) fn record_reconcile(&self, watch: &str, key: &ObjectKey, reconcile: JournalReconcile) {
+        self.push(watch, key, self.milliseconds(Instant::now()), JournalRecord::Reconcile(reconcile));
     }
 
     /// Records a write whose response has just come, or that was given up, by a reconcile of `key`.
-    pub(crate) fn record_write(&self, watch: &str, key: &ObjectKey, write: WriteRecord) {
-        self.push(watch, key, self.milliseconds(Instant::now()), Record::Write(write));
+    pub(crate) fn record_write(&self, watch: &str, key: &ObjectKey, write: JournalWrite) {
+        self.push(watch, key, self.milliseconds(Instant::now()), JournalRecord::Write(write));
     }
 
     /// Returns the records of a key, in the order of their times.
@@ -166,7 +166,7 @@ impl Journal {
         let (page, first) = place(stamp);
         let Some(page) = self.0.pages[page].get() else { return Vec::new() };
         let slots = page.0[first..first + WAYS].iter().filter_map(OnceLock::get);
-        let mut records: Vec<(u64, Record)> = slots.flat_map(|slot| slot.records(stamp)).collect();
+        let mut records: Vec<(u64, JournalRecord)> = slots.flat_map(|slot| slot.records(stamp)).collect();
         // Stable: the records of a ring stay in their order.
         records.sort_by_key(|(milliseconds, _)| *milliseconds);
         let began = self.0.began_at.as_millisecond();
@@ -177,7 +177,7 @@ impl Journal {
         records.into_iter().filter_map(timed).collect()
     }
 
-    fn push(&self, watch: &str, key: &ObjectKey, milliseconds: u64, record: Record) {
+    fn push(&self, watch: &str, key: &ObjectKey, milliseconds: u64, record: JournalRecord) {
         let stamp = self.stamp(watch, key);
         if let Some(slot) = self.slot(stamp) {
             slot.used.store(milliseconds, Ordering::Relaxed);
@@ -247,7 +247,7 @@ impl Drop for Table {
 }
 
 impl Slot {
-    fn push(&self, table: &Table, stamp: u64, milliseconds: u64, record: Record) {
+    fn push(&self, table: &Table, stamp: u64, milliseconds: u64, record: JournalRecord) {
         let kind = record.kind();
         let is_first = self.first_stamp.swap(stamp, Ordering::Relaxed) != stamp;
         // A ring that is there may have earlier records of the key, which had the slot before.
@@ -263,7 +263,7 @@ impl Slot {
         }
     }
 
-    fn records(&self, stamp: u64) -> Vec<(u64, Record)> {
+    fn records(&self, stamp: u64) -> Vec<(u64, JournalRecord)> {
         let of_kind = |(kind, ring): (usize, &OnceLock<Box<Ring>>)| {
             let ring = ring.get();
             let mut records = ring.map(|ring| ring.records(stamp, kind)).unwrap_or_default();
@@ -278,13 +278,13 @@ impl Slot {
 }
 
 impl Ring {
-    fn push(&self, stamp: u64, milliseconds: u64, record: Record) {
+    fn push(&self, stamp: u64, milliseconds: u64, record: JournalRecord) {
         let position = self.next.fetch_add(1, Ordering::Relaxed) as usize % RECORDS;
         self.records[position].store(stamp, milliseconds, record);
     }
 
     /// Returns the records with this stamp, the oldest first, with their times.
-    fn records(&self, stamp: u64, kind: usize) -> Vec<(u64, Record)> {
+    fn records(&self, stamp: u64, kind: usize) -> Vec<(u64, JournalRecord)> {
         let next = self.next.load(Ordering::Relaxed) as usize;
         let read = |position: usize| self.records[(next + position) % RECORDS].load(stamp, kind);
         (0..RECORDS).filter_map(read).collect()
@@ -292,7 +292,7 @@ impl Ring {
 }
 
 impl StoredRecord {
-    fn store(&self, stamp: u64, milliseconds: u64, record: Record) {
+    fn store(&self, stamp: u64, milliseconds: u64, record: JournalRecord) {
         let (payload, detail) = record.pack();
         let head = (milliseconds << DETAIL_BITS) | u64::from(detail);
         for (stored, word) in self.0.iter().zip([payload, head, payload ^ head ^ stamp]) {
@@ -301,10 +301,10 @@ impl StoredRecord {
     }
 
     /// Returns the record with its time, if it has this stamp.
-    fn load(&self, stamp: u64, kind: usize) -> Option<(u64, Record)> {
+    fn load(&self, stamp: u64, kind: usize) -> Option<(u64, JournalRecord)> {
         let [payload, head, check] = self.0.each_ref().map(|word| word.load(Ordering::Relaxed));
         let detail = u32::try_from(head & ((1 << DETAIL_BITS) - 1)).ok()?;
-        let record = Record::unpack(kind, payload, detail)?;
+        let record = JournalRecord::unpack(kind, payload, detail)?;
         (payload ^ head ^ check == stamp).then_some((head >> DETAIL_BITS, record))
     }
 }

@@ -4,18 +4,18 @@ use pilothouse_plugin::{Failure, Outcome, Reason};
 
 /// Something that happened to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
+pub(crate) enum JournalRecord {
     /// A change of a watched object.
-    Event(EventRecord),
+    Event(JournalEvent),
     /// A reconcile.
-    Reconcile(ReconcileRecord),
+    Reconcile(JournalReconcile),
     /// A write of a reconcile.
-    Write(WriteRecord),
+    Write(JournalWrite),
 }
 
 /// A change of a watched object, as the dispatcher saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EventRecord {
+pub(crate) struct JournalEvent {
     /// The object's resource version; 0 if it is not a number.
     pub(crate) version: u64,
     pub(crate) change: Reason,
@@ -27,7 +27,7 @@ pub(crate) struct EventRecord {
 
 /// A reconcile that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReconcileRecord {
+pub(crate) struct JournalReconcile {
     pub(crate) microseconds: u32,
     /// Failed attempts before this one.
     pub(crate) attempt: u16,
@@ -53,7 +53,7 @@ pub(crate) enum ReconcileOutcome {
 
 /// A write that was answered or given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WriteRecord {
+pub(crate) struct JournalWrite {
     pub(crate) verb: WriteVerb,
     /// The HTTP status; 0 without a response.
     pub(crate) code: u16,
@@ -149,7 +149,7 @@ impl ReconcileOutcome {
     }
 }
 
-impl Record {
+impl JournalRecord {
     /// The position of the kind among the rings, which is also the order of records of one time.
     pub(super) fn kind(&self) -> usize {
         match self {
@@ -163,16 +163,16 @@ impl Record {
     /// Returns the payload, and the detail of at most [`DETAIL_BITS`] bits.
     pub(super) fn pack(self) -> (u64, u32) {
         match self {
-            Self::Event(EventRecord { version, change, is_queued, watch }) => {
+            Self::Event(JournalEvent { version, change, is_queued, watch }) => {
                 let change = position(&REASONS, &change);
                 (version, change | (u32::from(is_queued) << 3) | (u32::from(watch) << 8))
             }
-            Self::Reconcile(ReconcileRecord { microseconds, attempt, reasons, outcome, trace }) => {
+            Self::Reconcile(JournalReconcile { microseconds, attempt, reasons, outcome, trace }) => {
                 let payload =
                     u64::from(microseconds) | (u64::from(attempt) << 32) | (u64::from(reasons) << 48);
                 (payload, position(&OUTCOMES, &outcome) | (trace << 3))
             }
-            Self::Write(WriteRecord { verb, code, version, is_own_key }) => {
+            Self::Write(JournalWrite { verb, code, version, is_own_key }) => {
                 let detail = position(&VERBS, &verb) | (u32::from(is_own_key) << 2) | (u32::from(code) << 8);
                 (version, detail)
             }
@@ -183,20 +183,20 @@ impl Record {
     pub(super) fn unpack(kind: usize, payload: u64, detail: u32) -> Option<Self> {
         let high = u16::try_from(detail >> 8).ok()?;
         match kind {
-            0 => Some(Self::Event(EventRecord {
+            0 => Some(Self::Event(JournalEvent {
                 version: payload,
                 change: REASONS[(detail & 7) as usize],
                 is_queued: detail & 8 != 0,
                 watch: high,
             })),
-            2 => Some(Self::Reconcile(ReconcileRecord {
+            2 => Some(Self::Reconcile(JournalReconcile {
                 microseconds: u32::try_from(payload & 0xffff_ffff).ok()?,
                 attempt: u16::try_from((payload >> 32) & 0xffff).ok()?,
                 reasons: u8::try_from(payload >> 48).ok()?,
                 outcome: *OUTCOMES.get((detail & 7) as usize)?,
                 trace: detail >> 3,
             })),
-            _ => Some(Self::Write(WriteRecord {
+            _ => Some(Self::Write(JournalWrite {
                 verb: VERBS[(detail & 3) as usize],
                 code: high,
                 version: payload,
@@ -220,7 +220,7 @@ mod tests {
         let mut records = Vec::new();
         for change in REASONS {
             for is_queued in [false, true] {
-                records.push(Record::Event(EventRecord {
+                records.push(JournalRecord::Event(JournalEvent {
                     version: u64::MAX,
                     change,
                     is_queued,
@@ -231,20 +231,25 @@ mod tests {
         for outcome in OUTCOMES {
             let (microseconds, attempt, reasons) = (u32::MAX, u16::MAX, u8::MAX);
             for trace in [0, 1, 1 << 20] {
-                let record = ReconcileRecord { microseconds, attempt, reasons, outcome, trace };
-                records.push(Record::Reconcile(record));
+                let record = JournalReconcile { microseconds, attempt, reasons, outcome, trace };
+                records.push(JournalRecord::Reconcile(record));
             }
         }
         for verb in VERBS {
-            records.push(Record::Write(WriteRecord { verb, code: 599, version: 7, is_own_key: true }));
-            records.push(Record::Write(WriteRecord { verb, code: 0, version: 0, is_own_key: false }));
+            records.push(JournalRecord::Write(JournalWrite {
+                verb,
+                code: 599,
+                version: 7,
+                is_own_key: true,
+            }));
+            records.push(JournalRecord::Write(JournalWrite { verb, code: 0, version: 0, is_own_key: false }));
         }
         for record in records {
             let (payload, detail) = record.pack();
             assert!(detail < 1 << DETAIL_BITS, "{record:?}");
-            assert_eq!(Record::unpack(record.kind(), payload, detail), Some(record));
+            assert_eq!(JournalRecord::unpack(record.kind(), payload, detail), Some(record));
         }
-        assert_eq!(Record::unpack(2, 0, 7), None);
+        assert_eq!(JournalRecord::unpack(2, 0, 7), None);
     }
 
     #[test]

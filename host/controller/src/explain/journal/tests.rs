@@ -18,11 +18,11 @@ fn changed(version: &str) -> Notification {
     Notification::Added { object: Object::from_json(text).expect("an object"), initial: false }
 }
 
-fn reconcile(attempt: u16) -> ReconcileRecord {
-    ReconcileRecord { microseconds: 1500, attempt, reasons: 1, outcome: ReconcileOutcome::Done, trace: 0 }
+fn reconcile(attempt: u16) -> JournalReconcile {
+    JournalReconcile { microseconds: 1500, attempt, reasons: 1, outcome: ReconcileOutcome::Done, trace: 0 }
 }
 
-fn records(journal: &Journal, name: &str) -> Vec<Record> {
+fn records(journal: &Journal, name: &str) -> Vec<JournalRecord> {
     journal.records("maps", &key(name)).into_iter().map(|timed| timed.record).collect()
 }
 
@@ -36,19 +36,19 @@ async fn the_records_of_a_key_are_returned_in_order() {
     journal.record_queued("maps", &key("a"), "maps", &changed("13"), Reason::Startup);
     journal.record_refused("maps", &changed("opaque"), Reason::Updated);
     tokio::time::advance(Duration::from_millis(5)).await;
-    let write = WriteRecord { verb: WriteVerb::Patch, code: 200, version: 14, is_own_key: true };
+    let write = JournalWrite { verb: WriteVerb::Patch, code: 200, version: 14, is_own_key: true };
     journal.record_write("maps", &key("a"), write);
     tokio::time::advance(Duration::from_millis(5)).await;
     journal.record_reconcile("maps", &key("a"), reconcile(0));
     let queued =
-        EventRecord { version: 12, change: Reason::Created, is_queued: true, watch: watch_tag("pods") };
+        JournalEvent { version: 12, change: Reason::Created, is_queued: true, watch: watch_tag("pods") };
     let refused =
-        EventRecord { version: 0, change: Reason::Updated, is_queued: false, watch: watch_tag("maps") };
+        JournalEvent { version: 0, change: Reason::Updated, is_queued: false, watch: watch_tag("maps") };
     let expected = [
-        Record::Event(queued),
-        Record::Event(refused),
-        Record::Write(write),
-        Record::Reconcile(reconcile(0)),
+        JournalRecord::Event(queued),
+        JournalRecord::Event(refused),
+        JournalRecord::Write(write),
+        JournalRecord::Reconcile(reconcile(0)),
     ];
     assert_eq!(records(&journal, "a"), expected);
     let times: Vec<_> = journal.records("maps", &key("a")).iter().map(|timed| timed.time).collect();
@@ -61,7 +61,7 @@ async fn the_records_of_a_key_are_returned_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_ring_keeps_the_latest_records_of_its_kind() {
     let journal = Journal::new(&HostMemory::default(), Default::default());
-    let write = WriteRecord { verb: WriteVerb::Create, code: 409, version: 0, is_own_key: false };
+    let write = JournalWrite { verb: WriteVerb::Create, code: 409, version: 0, is_own_key: false };
     journal.record_write("maps", &key("a"), write);
     for attempt in 0..20 {
         journal.record_reconcile("maps", &key("a"), reconcile(attempt));
@@ -69,11 +69,11 @@ async fn a_ring_keeps_the_latest_records_of_its_kind() {
     let kept: Vec<_> = records(&journal, "a");
     assert_eq!(kept.len(), RECORDS + 1);
     let attempts = kept.iter().filter_map(|record| match record {
-        Record::Reconcile(reconcile) => Some(reconcile.attempt),
+        JournalRecord::Reconcile(reconcile) => Some(reconcile.attempt),
         _ => None,
     });
     assert!(attempts.eq(12..20), "{kept:?}");
-    assert!(kept.contains(&Record::Write(write)));
+    assert!(kept.contains(&JournalRecord::Write(write)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ async fn a_hundred_thousand_keys_take_less_than_three_mebibytes_which_are_charge
         let key = key(&number.to_string());
         for _ in 0..2 {
             journal.record_queued("maps", &key, "maps", &changed("1"), Reason::Updated);
-            let write = WriteRecord { verb: WriteVerb::Patch, code: 200, version: 2, is_own_key: true };
+            let write = JournalWrite { verb: WriteVerb::Patch, code: 200, version: 2, is_own_key: true };
             journal.record_write("maps", &key, write);
             journal.record_reconcile("maps", &key, reconcile(0));
         }
@@ -124,7 +124,7 @@ async fn the_latest_record_of_a_key_that_returns_to_its_slot_is_kept() {
     let journal = Journal::new(&HostMemory::default(), Default::default());
     let slot = Slot::default();
     let push = |stamp, attempt| {
-        slot.push(&journal.0, stamp, u64::from(attempt), Record::Reconcile(reconcile(attempt)));
+        slot.push(&journal.0, stamp, u64::from(attempt), JournalRecord::Reconcile(reconcile(attempt)));
     };
     let attempts = |stamp| {
         let records = slot.records(stamp).into_iter();
@@ -147,7 +147,7 @@ async fn without_room_for_a_ring_the_latest_record_is_kept() {
     let journal = Journal::new(&memory, Default::default());
     for attempt in 0..3 {
         journal.record_reconcile("maps", &key("a"), reconcile(attempt));
-        assert_eq!(records(&journal, "a"), [Record::Reconcile(reconcile(attempt))]);
+        assert_eq!(records(&journal, "a"), [JournalRecord::Reconcile(reconcile(attempt))]);
     }
 }
 
@@ -169,8 +169,8 @@ async fn a_plugin_without_room_has_a_shorter_journal() {
 fn a_record_of_another_key_or_one_that_is_being_written_is_skipped() {
     let ring = Ring::default();
     assert_eq!(ring.records(1, 2), []);
-    ring.push(7, 5, Record::Reconcile(reconcile(3)));
-    assert_eq!(ring.records(7, 2), [(5, Record::Reconcile(reconcile(3)))]);
+    ring.push(7, 5, JournalRecord::Reconcile(reconcile(3)));
+    assert_eq!(ring.records(7, 2), [(5, JournalRecord::Reconcile(reconcile(3)))]);
     assert_eq!(ring.records(9, 2), []);
     // Another thread has stored one of the three words.
     ring.records[0].0[0].fetch_xor(1, Ordering::Relaxed);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{HeldBack, Request, RolloutState};
+use super::{HeldBack, RolloutRequest, RolloutState};
 use crate::config::canary_share::CanaryShare;
 use crate::rollout::decision::{Counts, Decision};
 use crate::rollout::known_version::KnownVersion;
@@ -169,7 +169,8 @@ impl RolloutState {
                 if !canary.is_superseded {
                     let (run, reason) =
                         (canary.version.clone(), "its canary has passed its probation".to_owned());
-                    self.request = Some(Request { run, reason, is_automatic: true, rolled_back: None });
+                    self.request =
+                        Some(RolloutRequest { run, reason, is_automatic: true, rolled_back: None });
                 }
             }
             Decision::RollBack(cause) => self.roll_back_canary(cause.to_string(), true, time),

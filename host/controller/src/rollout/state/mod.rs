@@ -42,7 +42,7 @@ pub(super) struct RolloutState {
     /// SHA-256 of the file, if its version is to run as a canary.
     canary_file: Option<String>,
     /// Another version is to run.
-    request: Option<Request>,
+    request: Option<RolloutRequest>,
     /// Whether the file has changed, and its version was neither installed nor refused since.
     is_file_pending: bool,
     /// Whether the sidecar of the running version has a probation.
@@ -84,7 +84,7 @@ pub(super) struct HeldBack {
 
 /// A decision to run another version than that of the file, whatever the file is.
 #[derive(Clone, Debug)]
-struct Request {
+struct RolloutRequest {
     run: KnownVersion,
     reason: String,
     /// Whether the host decided it, and not an operator.
@@ -159,7 +159,7 @@ impl RolloutState {
 
     /// Returns the version that is to run in place of that of the file; `None` to run the file's.
     pub(super) fn replacement(&self, file_digest: &str) -> Option<KnownVersion> {
-        if let Some(Request { run, .. }) = &self.request {
+        if let Some(RolloutRequest { run, .. }) = &self.request {
             return (run.digest != file_digest).then(|| run.clone());
         }
         let held_back = self.held_back.as_ref().filter(|held_back| held_back.digest == file_digest);
@@ -213,7 +213,7 @@ impl RolloutState {
     /// Decides, for an operator, that another version is to run.
     pub(super) fn request(&mut self, run: KnownVersion) {
         let reason = "an operator chose another version".to_owned();
-        self.request = Some(Request { run, reason, is_automatic: false, rolled_back: None });
+        self.request = Some(RolloutRequest { run, reason, is_automatic: false, rolled_back: None });
     }
 
     /// Forgets a decision about a file that has changed since: the newer file comes first. The version in probation is checked until that
@@ -319,7 +319,7 @@ impl RolloutState {
     }
 
     /// Takes the decision that led to this version. One that was made meanwhile, for another version, stays.
-    fn take_request(&mut self, digest: &str) -> Option<Request> {
+    fn take_request(&mut self, digest: &str) -> Option<RolloutRequest> {
         let is_carried_out = self.request.as_ref().is_some_and(|request| request.run.digest == digest);
         if is_carried_out { self.request.take() } else { None }
     }
@@ -392,7 +392,7 @@ impl RolloutState {
             Decision::RollBack(cause) => {
                 let (run, reason) = (probation.previous.clone(), cause.to_string());
                 let rolled_back = Some(probation.digest.clone());
-                self.request = Some(Request { run, reason, is_automatic: true, rolled_back });
+                self.request = Some(RolloutRequest { run, reason, is_automatic: true, rolled_back });
             }
         }
         Some(decision)
@@ -406,7 +406,7 @@ impl RolloutState {
     }
 }
 
-fn held_back(new: &Installation, request: Option<Request>, time: Timestamp) -> HeldBack {
+fn held_back(new: &Installation, request: Option<RolloutRequest>, time: Timestamp) -> HeldBack {
     let is_automatic = request.as_ref().is_some_and(|request| request.is_automatic);
     let reason = request.map_or_else(|| "it was rolled back".to_owned(), |request| request.reason);
     HeldBack {

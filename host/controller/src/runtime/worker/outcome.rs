@@ -7,7 +7,7 @@ use pilothouse_plugin::{Failure, FaultKind, LogLevel, Outcome, Reason};
 use tokio::time::Instant;
 
 use crate::client::in_flight::HeldItem;
-use crate::explain::journal::{ReconcileOutcome, ReconcileRecord, reason_bits};
+use crate::explain::journal::{JournalReconcile, ReconcileOutcome, reason_bits};
 use crate::guest_host::PluginServices;
 use crate::lifecycle::RecentErrors;
 use crate::runtime::queue::ReconcileKey;
@@ -22,8 +22,8 @@ pub(super) struct FinishedReconcile {
 
 impl FinishedReconcile {
     /// Returns what the journal keeps of the reconcile.
-    fn record(&self, attempts: u32, reasons: &[Reason], trace: u32) -> ReconcileRecord {
-        ReconcileRecord {
+    fn record(&self, attempts: u32, reasons: &[Reason], trace: u32) -> JournalReconcile {
+        JournalReconcile {
             microseconds: u32::try_from(self.time.as_micros()).unwrap_or(u32::MAX),
             attempt: u16::try_from(attempts).unwrap_or(u16::MAX),
             reasons: reason_bits(reasons),
