@@ -169,7 +169,7 @@ impl Metrics {
             shadow_dropped: self.versions.shadow_reconciles.get_or_create_owned(&result("dropped")),
             errors: self.reconciles.errors.get_or_create_owned(&controller),
             terminal_errors: self.reconciles.terminal_errors.get_or_create_owned(&controller),
-            panics: self.reconciles.panics.get_or_create_owned(&controller),
+            faults: self.reconciles.faults.get_or_create_owned(&controller),
             timeouts: self.reconciles.timeouts.get_or_create_owned(&controller),
             reconcile_time: self.reconciles.reconcile_time.get_or_create_owned(&controller),
             event_to_reconcile: self.reconciles.event_to_reconcile.get_or_create_owned(&controller),

@@ -30,7 +30,8 @@ pub(crate) struct PluginMetrics {
     pub(crate) shadow_dropped: Counter,
     pub(crate) errors: Counter,
     pub(crate) terminal_errors: Counter,
-    pub(crate) panics: Counter,
+    /// Reconciles that ended in a fault other than a timeout. Public names call them panics, as controller-runtime does, and traps.
+    pub(crate) faults: Counter,
     pub(crate) timeouts: Counter,
     pub(crate) reconcile_time: HistogramWithExemplars<TraceLabels>,
     pub(crate) event_to_reconcile: HistogramWithExemplars<TraceLabels>,
@@ -101,7 +102,7 @@ impl PluginMetrics {
             ("requeuedAfter", self.requeued_after.get()),
             ("errors", self.errors.get()),
             ("terminalErrors", self.terminal_errors.get()),
-            ("traps", self.panics.get()),
+            ("traps", self.faults.get()),
             ("timeouts", self.timeouts.get()),
             ("retries", self.queue_retries.get()),
             ("loads", self.loaded.get()),

@@ -15,7 +15,7 @@ pub(super) struct ReconcileMetrics {
     pub(super) results: Family<ByResult, Counter>,
     pub(super) errors: Family<ByController, Counter>,
     pub(super) terminal_errors: Family<ByController, Counter>,
-    pub(super) panics: Family<ByController, Counter>,
+    pub(super) faults: Family<ByController, Counter>,
     pub(super) timeouts: Family<ByController, Counter>,
     pub(super) reconcile_time: TracedHistograms<ByController>,
     pub(super) event_to_reconcile: TracedHistograms<ByController>,
@@ -48,10 +48,10 @@ impl ReconcileMetrics {
                 "Reconciles that failed with a terminal error",
                 Family::default(),
             ),
-            panics: registered(
+            faults: registered(
                 registry,
                 "controller_runtime_reconcile_panics",
-                "Reconciles that ended in a trap",
+                "Reconciles that ended in a trap or another fault than a timeout",
                 Family::default(),
             ),
             timeouts: registered(

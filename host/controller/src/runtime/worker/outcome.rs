@@ -65,7 +65,7 @@ pub(super) fn apply_outcome(
             if let Failure::Fault(fault) = &failure {
                 match fault.kind() {
                     FaultKind::Timeout { .. } => metrics.timeouts.inc(),
-                    _ => metrics.panics.inc(),
+                    _ => metrics.faults.inc(),
                 };
             }
             let attempt = item.attempts() + 1;
@@ -98,63 +98,64 @@ fn record(
     plugin.slow_reconciles.record(item.key(), finished.time, || plugin.environment.clock.now());
 }
 
-/// Counts, records and logs a reconcile that failed and is not tried again.
+/// Reports a reconcile that failed and is not tried again.
 fn report_terminal_error(
     plugin: &PluginServices,
     errors: &RecentErrors,
-    ReconcileKey { watch, key }: &ReconcileKey,
+    item: &ReconcileKey,
     problem: &dyn Display,
     exported: Option<ExportedTrace>,
 ) {
-    plugin.metrics.failed.inc();
-    plugin.metrics.errors.inc();
-    errors.record_error(watch, key.as_str(), problem);
+    record_error(plugin, errors, item, problem);
     plugin.log.failure(
         LogLevel::Error,
         format_args!("failed with a terminal error: {problem}"),
         &"not tried again until the object changes",
-        traced_fields(exported, &[("watch", watch), ("key", key), ("trace_id", &TraceIdField(exported))]),
+        &fields(item, None, exported.as_ref()),
     );
 }
 
-/// Counts, records and logs a reconcile that failed and is tried again; `attempt` counts from 1.
+/// Reports a reconcile that failed and is tried again; `attempt` counts from 1.
 fn report_failure(
     plugin: &PluginServices,
     errors: &RecentErrors,
-    (ReconcileKey { watch, key }, attempt): (&ReconcileKey, u32),
+    (item, attempt): (&ReconcileKey, u32),
     failure: &Failure,
     retry: &RetryDelay,
     exported: Option<ExportedTrace>,
 ) {
-    plugin.metrics.failed.inc();
-    plugin.metrics.errors.inc();
-    errors.record_error(watch, key.as_str(), failure);
+    record_error(plugin, errors, item, failure);
     plugin.log.failure(
         LogLevel::Warn,
         format_args!("failed: {failure}"),
         retry,
-        traced_fields(
-            exported,
-            &[("watch", watch), ("key", key), ("attempt", &attempt), ("trace_id", &TraceIdField(exported))],
-        ),
+        &fields(item, Some(&attempt), exported.as_ref()),
     );
 }
 
-/// Returns the fields of a log line, of which the last is the trace's identifier, without that if the trace is not exported.
-fn traced_fields<'a, 'b>(
-    exported: Option<ExportedTrace>,
-    fields: &'b [(&'a str, &'a dyn Display)],
-) -> &'b [(&'a str, &'a dyn Display)] {
-    if exported.is_some() { fields } else { &fields[..fields.len() - 1] }
+/// Records a reconcile that failed in the metrics and in the plugin's recent errors.
+fn record_error(plugin: &PluginServices, errors: &RecentErrors, item: &ReconcileKey, problem: &dyn Display) {
+    plugin.metrics.failed.inc();
+    plugin.metrics.errors.inc();
+    errors.record_error(&item.watch, item.key.as_str(), problem);
 }
 
-/// The identifier of a trace in a log line.
-struct TraceIdField(Option<ExportedTrace>);
-
-impl std::fmt::Display for TraceIdField {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |trace| write!(f, "{}", trace.id))
+/// Returns the fields of a log line about a reconcile. A trace that is not exported has none.
+fn fields<'a>(
+    ReconcileKey { watch, key }: &'a ReconcileKey,
+    attempt: Option<&'a u32>,
+    exported: Option<&'a ExportedTrace>,
+) -> Vec<(&'static str, &'a dyn Display)> {
+    let mut fields: Vec<(&'static str, &'a dyn Display)> = Vec::with_capacity(4);
+    fields.push(("watch", watch));
+    fields.push(("key", key));
+    if let Some(attempt) = attempt {
+        fields.push(("attempt", attempt));
     }
+    if let Some(trace) = exported {
+        fields.push(("trace_id", &trace.id));
+    }
+    fields
 }
 
 /// The delay of a retry, for a log line; `None` once the queue is shut down.
