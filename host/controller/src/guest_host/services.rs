@@ -63,7 +63,7 @@ pub(crate) struct PluginServices {
     /// Records the traces of reconciles.
     pub(crate) tracer: Tracer,
     /// Whether its reads show its own writes at once, and a write without an answer holds its key.
-    pub(crate) settles_writes: bool,
+    pub(crate) write_guarantees: bool,
     /// Whether its guests do not learn why a key is reconciled. Shared by all plugins of the host.
     pub(crate) withholds_reasons: Arc<AtomicBool>,
     /// Observes its guests.
@@ -167,7 +167,7 @@ impl PluginServices {
             compile_status: CompileStatus::default(),
             rollout: Rollout::default(),
             tracer: Tracer::default(),
-            settles_writes: true,
+            write_guarantees: true,
             withholds_reasons: Arc::default(),
             recorder_factory: None,
             shadow,

@@ -87,7 +87,7 @@ struct Shared {
     /// The files of the new versions that run in the shadow of the running ones.
     shadows: OnceLock<BTreeMap<PluginName, PathBuf>>,
     /// Whether plugins' reads show their own writes at once, and a write without an answer holds its key.
-    settles_writes: AtomicBool,
+    write_guarantees: AtomicBool,
     /// Whether guests do not learn why a key is reconciled.
     withholds_reasons: Arc<AtomicBool>,
     /// What answers plugins' HTTP requests in place of the network; unset for the network.
@@ -143,7 +143,7 @@ impl PluginHost {
                 tracer: OnceLock::new(),
                 recorder_factory: OnceLock::new(),
                 shadows: OnceLock::new(),
-                settles_writes: AtomicBool::new(true),
+                write_guarantees: AtomicBool::new(true),
                 withholds_reasons: Arc::default(),
                 http_transport: OnceLock::new(),
             }),

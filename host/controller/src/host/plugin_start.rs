@@ -64,7 +64,7 @@ impl PluginHost {
             compile_status: CompileStatus::default(),
             rollout: Rollout::new(self.record_file(name), clock),
             tracer: self.shared.tracer.get().cloned().unwrap_or_default(),
-            settles_writes: self.shared.settles_writes.load(Ordering::Relaxed),
+            write_guarantees: self.shared.write_guarantees.load(Ordering::Relaxed),
             withholds_reasons: Arc::clone(&self.shared.withholds_reasons),
             recorder_factory: self.shared.recorder_factory.get().cloned(),
             shadow,

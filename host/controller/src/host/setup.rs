@@ -38,8 +38,8 @@ impl PluginHost {
     /// Gives plugins what other frameworks give controllers: their reads show their own writes once a watch delivers them, and a key
     /// whose write had no answer is retried like any other. For simulations that show what these guarantees are worth. Must be called
     /// before [`run`](Self::run).
-    pub fn drop_write_guarantees(&self) {
-        self.shared.settles_writes.store(false, Ordering::Relaxed);
+    pub fn disable_write_guarantees(&self) {
+        self.shared.write_guarantees.store(false, Ordering::Relaxed);
     }
 
     /// From now on, guests do not learn why a key is reconciled: each request has the reason `other` alone, and is a first attempt. For

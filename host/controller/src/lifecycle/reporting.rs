@@ -117,8 +117,8 @@ impl Lifecycle {
     }
 
     /// The number of the current load, by which its steps are recognised.
-    pub(crate) fn load(&self) -> u64 {
-        self.inner.lock().machine.load()
+    pub(crate) fn load_number(&self) -> u64 {
+        self.inner.lock().machine.load_number()
     }
 
     pub(crate) fn state(&self) -> PluginState {

@@ -275,7 +275,7 @@ impl PluginTask {
             return pending.change_canary(None, Arc::clone(&self.running));
         }
         let (lifecycle, log, load_number) =
-            (self.lifecycle.clone(), self.plugin.log.clone(), self.lifecycle.load());
+            (self.lifecycle.clone(), self.plugin.log.clone(), self.lifecycle.load_number());
         let running_status = Arc::clone(&self.running_status);
         let report: Report = Arc::new(move |step| {
             let before = lifecycle.error();

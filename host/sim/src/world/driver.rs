@@ -135,7 +135,7 @@ fn start_host(
     let host = PluginHost::new(options, clients, setup.engine.clone(), setup.metrics.clone());
     host.share_resource_lists(setup.resource_lists.clone());
     if !setup.guarantees {
-        host.drop_write_guarantees();
+        host.disable_write_guarantees();
     }
     if shared.lock().withholds_reasons {
         host.withhold_reasons();

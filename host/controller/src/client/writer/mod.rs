@@ -196,7 +196,7 @@ impl WriteTask {
                 self.plugin.metrics.unknown_writes.inc();
                 self.log_unknown_outcome(&error);
                 let _ = result_sender.send(Err(error));
-                if !self.plugin.settles_writes {
+                if !self.plugin.write_guarantees {
                     return;
                 }
                 sleep(FIRST_GET_DELAY).await;
@@ -313,7 +313,7 @@ impl WriteTask {
     /// Records the new state for the plugin's reads.
     async fn record(&self, written: &WriteOutcome, uid: &str) {
         self.plugin.hot_loops.record_write(self.item.as_ref(), written);
-        if !self.plugin.settles_writes {
+        if !self.plugin.write_guarantees {
             return;
         }
         match self.plugin.writes.views() {

@@ -119,7 +119,7 @@ impl StateMachine {
     }
 
     /// The number of the current load.
-    pub(super) fn load(&self) -> u64 {
+    pub(super) fn load_number(&self) -> u64 {
         self.load
     }
 

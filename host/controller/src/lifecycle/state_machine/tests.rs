@@ -98,8 +98,9 @@ fn only_a_plugin_that_backs_off_or_runs_is_retried() {
 
 #[test]
 fn compiling_comes_before_describing() {
-    let now =
-        |state| move |machine: &StateMachine| Input::Step { load: machine.load(), state, waiting_for: "" };
+    let now = |state| {
+        move |machine: &StateMachine| Input::Step { load: machine.load_number(), state, waiting_for: "" }
+    };
     let stay = [
         ("backing-off", BackingOff),
         ("running", Running),
@@ -122,7 +123,7 @@ fn a_load_can_wait_in_every_loading_state() {
         ("running-suspended", Waiting),
     ]);
     check(
-        |machine| Input::Step { load: machine.load(), state: Waiting, waiting_for: "a list" },
+        |machine| Input::Step { load: machine.load_number(), state: Waiting, waiting_for: "a list" },
         &transitions,
     );
 }

@@ -23,7 +23,7 @@ fn status_source() -> Arc<PluginStatusSource> {
 #[tokio::test(start_paused = true)]
 async fn a_running_plugin_whose_calls_all_fail_is_failing_and_not_ready() {
     let status_source = status_source();
-    let step = |state| Input::Step { load: status_source.lifecycle.load(), state, waiting_for: "" };
+    let step = |state| Input::Step { load: status_source.lifecycle.load_number(), state, waiting_for: "" };
     assert!(!status_source.status().ready, "it is only found yet");
     status_source.lifecycle.apply(&step(PluginState::Describing));
     status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
@@ -57,7 +57,7 @@ async fn a_running_plugin_whose_calls_all_fail_is_failing_and_not_ready() {
 #[tokio::test(start_paused = true)]
 async fn a_compilation_is_shown_while_a_version_runs() {
     let status_source = status_source();
-    let step = |state| Input::Step { load: status_source.lifecycle.load(), state, waiting_for: "" };
+    let step = |state| Input::Step { load: status_source.lifecycle.load_number(), state, waiting_for: "" };
     status_source.lifecycle.apply(&step(PluginState::Describing));
     status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
     assert_eq!(status_source.status().compiling_since, None);
@@ -109,7 +109,7 @@ async fn a_plugin_has_not_ended_until_its_requests_are_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_file_does_not_hide_problems_of_the_running_version() {
     let status_source = status_source();
-    let step = |state| Input::Step { load: status_source.lifecycle.load(), state, waiting_for: "" };
+    let step = |state| Input::Step { load: status_source.lifecycle.load_number(), state, waiting_for: "" };
     status_source.lifecycle.apply(&step(PluginState::Describing));
     status_source.lifecycle.apply(&Input::Installed { version: "1", digest: "d" });
     assert_eq!(status_source.status().error, "");
