@@ -62,17 +62,60 @@ impl CheckServers {
     }
 }
 
+/// A plugin file with its sidecar, loaded and described.
+struct LoadedPlugin {
+    name: PluginName,
+    code: CompiledPlugin,
+    descriptor: Descriptor,
+    sidecar: Sidecar,
+    has_sidecar: bool,
+    limits: limits::EffectiveLimits,
+    /// What the plugin logged while it was described.
+    log: Vec<String>,
+}
+
 /// Loads and describes the plugin at `path`, and checks it against the servers. A plugin that would load but
 /// not run has [`problems`](CheckReport::problems).
 ///
 /// # Errors
 /// Errors if the file cannot be loaded, or if a server cannot be asked about it.
 pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Result<CheckReport, CheckError> {
+    let plugin = load_and_describe(engine, path, servers.grants).await?;
+    let LoadedPlugin { name, descriptor, sidecar, .. } = &plugin;
+    let mut problems: Vec<_> = apply_given_crds(&servers).await.into_iter().collect();
+    let watches = checked_watches(descriptor, &servers, &mut problems).await?;
+    let scopes = Scopes::from_descriptor(descriptor, sidecar, servers.discovery().as_ref())
+        .await
+        .map_err(CheckError::server)?;
+    if let Some(server) = &servers.embedded {
+        let server = ApiClient::new(server.clone());
+        let applied = apply_crds(&server, &descriptor.crds, &mut Vec::new()).await;
+        problems.extend(applied.err().map(|error| error.to_string()));
+    }
+    problems.extend(namespace_trigger_problems(&watches));
+    problems.extend(watches.iter().filter_map(|checked| {
+        let missing = checked.granted_namespaces(sidecar).err()?;
+        Some(not_granted(&checked.watch.name, &SidecarLocation::File.of(name.as_str()), &missing))
+    }));
+    let mut permissions = permissions::needed(descriptor, &watches, sidecar, &scopes, servers.grant_crds);
+    if let Some(cluster) = servers.cluster.as_ref().filter(|_| servers.review_permissions) {
+        review::review(&ApiClient::new(cluster.clone()), &mut permissions, &mut problems).await;
+    }
+    let warnings = collect_warnings(&plugin, &servers, &watches, &scopes);
+    Ok(build_report(plugin, watches, permissions, problems, warnings))
+}
+
+/// Loads the plugin at `path` with its sidecar, and describes it.
+async fn load_and_describe(
+    engine: &Engine,
+    path: &Path,
+    grants: GrantMode,
+) -> Result<LoadedPlugin, CheckError> {
     let name = PluginName::of_file(path).map_err(CheckError::refused)?;
     let wasm = |path: &Path| plugin_file::read_anywhere(path, MAX_WASM);
     let wasm = read_blocking(path, wasm).await.map_err(CheckError::refused)?;
     let (sidecar, has_sidecar) = sidecar(path).await.map_err(CheckError::Refused)?;
-    let sidecar = apply_grant_mode(servers.grants, sidecar);
+    let sidecar = apply_grant_mode(grants, sidecar);
     let code = engine.load(wasm).await.map_err(CheckError::code)?;
     let host = Arc::new(StubHost::new(sidecar.config_json()));
     let limits = limits::effective(None, &sidecar.limits).map_err(CheckError::refused)?.instance;
@@ -83,39 +126,43 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
     let descriptor = Descriptor::parse(&text).map_err(CheckError::refused)?;
     check_exports(&descriptor, &code).map_err(CheckError::refused)?;
     let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits).map_err(CheckError::refused)?;
-    let mut problems: Vec<_> = apply_given_crds(&servers).await.into_iter().collect();
-    let watches = checked_watches(&descriptor, &servers, &mut problems).await?;
-    let scopes = Scopes::from_descriptor(&descriptor, &sidecar, servers.discovery().as_ref())
-        .await
-        .map_err(CheckError::server)?;
-    let mut warnings = warnings::descriptor_warnings(&descriptor, &sidecar, &name);
-    match servers.embedded {
-        Some(server) => {
-            let applied = apply_crds(&ApiClient::new(server), &descriptor.crds, &mut Vec::new()).await;
-            problems.extend(applied.err().map(|error| error.to_string()));
-        }
-        None => warnings.extend(warnings::of_unvalidated_crds(&crd_names(&descriptor))),
+    Ok(LoadedPlugin { name, code, descriptor, sidecar, has_sidecar, limits, log: host.lines() })
+}
+
+/// Returns the warnings about a plugin, those about its descriptor first.
+fn collect_warnings(
+    plugin: &LoadedPlugin,
+    servers: &CheckServers,
+    watches: &[CheckedWatch],
+    scopes: &Scopes,
+) -> Vec<String> {
+    let LoadedPlugin { name, code, descriptor, sidecar, limits, .. } = plugin;
+    let mut warnings = warnings::descriptor_warnings(descriptor, sidecar, name);
+    if servers.embedded.is_none() {
+        warnings.extend(warnings::of_unvalidated_crds(&crd_names(descriptor)));
     }
-    problems.extend(namespace_trigger_problems(&watches));
-    problems.extend(watches.iter().filter_map(|checked| {
-        let missing = checked.granted_namespaces(&sidecar).err()?;
-        Some(not_granted(&checked.watch.name, &SidecarLocation::File.of(name.as_str()), &missing))
-    }));
-    let mut permissions = permissions::needed(&descriptor, &watches, &sidecar, &scopes, servers.grant_crds);
-    if let Some(cluster) = servers.cluster.filter(|_| servers.review_permissions) {
-        review::review(&ApiClient::new(cluster), &mut permissions, &mut problems).await;
-    }
-    warnings.extend(scopes.warnings(&descriptor, &sidecar));
+    warnings.extend(scopes.warnings(descriptor, sidecar));
     warnings.extend(limits.clipped.iter().cloned());
     warnings.extend(code.warnings().iter().cloned());
-    warnings.extend(unused_exports(&descriptor, code.exports()));
-    warnings.extend(field_paths::warnings(&descriptor, &servers.crds));
-    warnings.extend(warnings::http_warning(code.imports(), &descriptor, &sidecar));
+    warnings.extend(unused_exports(descriptor, code.exports()));
+    warnings.extend(field_paths::warnings(descriptor, &servers.crds));
+    warnings.extend(warnings::http_warning(code.imports(), descriptor, sidecar));
     warnings.extend(watches.iter().flat_map(warnings::watch_warnings));
     let watched: Vec<_> = watches.iter().map(CheckedWatch::resource).collect();
     let watched = watched.iter().map(|(group, plural)| (*group, plural.as_str()));
-    warnings.extend(unused_grants(&descriptor, &sidecar, &watched));
-    Ok(CheckReport {
+    warnings.extend(unused_grants(descriptor, sidecar, &watched));
+    warnings
+}
+
+fn build_report(
+    plugin: LoadedPlugin,
+    watches: Vec<CheckedWatch>,
+    permissions: Vec<RequiredPermission>,
+    problems: Vec<String>,
+    warnings: Vec<String>,
+) -> CheckReport {
+    let LoadedPlugin { name, code, descriptor, sidecar, has_sidecar, limits, log } = plugin;
+    CheckReport {
         runs: problems.is_empty(),
         problems,
         warnings,
@@ -139,12 +186,12 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         service_account: sidecar.service_account.clone(),
         grants_crds: sidecar.grants.crds,
         enabled: sidecar.enabled != Some(false),
-        log: host.lines(),
+        log,
         version: descriptor.version,
         summary: descriptor.summary,
         writes: CheckedRule::of(descriptor.writes, &sidecar),
         http: descriptor.http,
-    })
+    }
 }
 
 async fn sidecar(plugin: &Path) -> Result<(Sidecar, bool), String> {

@@ -130,28 +130,58 @@ pub(super) fn needed(
     grant_crds: bool,
 ) -> Vec<RequiredPermission> {
     let mut needed = PermissionCollector::default();
-    let account = sidecar.service_account.as_ref();
     let mut event_namespaces = EventNamespaces::default();
+    add_watch_permissions(&mut needed, &mut event_namespaces, watches, sidecar);
+    add_write_permissions(&mut needed, &mut event_namespaces, descriptor, sidecar, scopes);
+    add_outcome_permissions(&mut needed, descriptor, watches, sidecar, scopes);
+    if let Some(account) = &sidecar.service_account {
+        add_impersonation_permissions(&mut needed, account, !descriptor.writes.is_empty());
+    }
+    if !descriptor.crds.is_empty() && sidecar.grants.crds.unwrap_or(grant_crds) {
+        add_crd_permissions(&mut needed, descriptor);
+    }
+    add_event_permissions(&mut needed, event_namespaces);
+    needed.0
+}
+
+/// Adds what the caches of the watches need, and the namespaces of Events about their objects.
+fn add_watch_permissions(
+    needed: &mut PermissionCollector,
+    event_namespaces: &mut EventNamespaces,
+    watches: &[CheckedWatch],
+    sidecar: &Sidecar,
+) {
+    let account = sidecar.service_account.as_ref();
     for checked in watches {
         let (group, plural) = checked.resource();
         let Ok(namespaces) = checked.granted_namespaces(sidecar) else { continue };
         event_namespaces.add(&namespaces, checked.namespaced);
         let names = checked.names();
-        let asked = |verbs| ResourceVerbs {
+        let asked = ResourceVerbs {
             group,
             resource: &plural,
-            verbs,
+            verbs: &CACHE_VERBS,
             namespaces: &namespaces,
             names: &names,
             is_guess: checked.watch.resource.is_none(),
         };
         let needed_for = format!("watch {}", checked.watch.name);
         if account.is_some() {
-            needed.add(None, &needed_for, &asked(&CACHE_VERBS));
+            needed.add(None, &needed_for, &asked);
         }
         // The host reviews whether the account may read what the cache shows the plugin.
-        needed.add(account, &needed_for, &asked(&CACHE_VERBS));
+        needed.add(account, &needed_for, &asked);
     }
+}
+
+/// Adds the declared writes that the sidecar grants, and the namespaces of Events about their objects.
+fn add_write_permissions(
+    needed: &mut PermissionCollector,
+    event_namespaces: &mut EventNamespaces,
+    descriptor: &Descriptor,
+    sidecar: &Sidecar,
+    scopes: &Scopes,
+) {
     for (position, declared) in descriptor.writes.iter().enumerate() {
         for rule in intersect(declared, sidecar.grants.writes.as_deref()) {
             let verbs: Vec<&str> = rule.verbs.iter().map(String::as_str).collect();
@@ -163,25 +193,27 @@ pub(super) fn needed(
                 let namespaces = &rule.namespaces;
                 let asked =
                     ResourceVerbs { group, resource, verbs: &verbs, namespaces, names: &[], is_guess: false };
-                needed.add(account, &format!("writes[{position}]"), &asked);
+                needed.add(sidecar.service_account.as_ref(), &format!("writes[{position}]"), &asked);
             }
         }
     }
-    add_outcome_permissions(&mut needed, descriptor, watches, sidecar, scopes);
-    if let Some(account) = account {
-        add_impersonation_permissions(&mut needed, account, !descriptor.writes.is_empty());
-    }
-    if !descriptor.crds.is_empty() && sidecar.grants.crds.unwrap_or(grant_crds) {
-        let asked = ResourceVerbs {
-            group: "apiextensions.k8s.io",
-            resource: "customresourcedefinitions",
-            verbs: &APPLY_VERBS,
-            namespaces: &[],
-            names: &super::crd_names(descriptor),
-            is_guess: false,
-        };
-        needed.add(None, "crds", &asked);
-    }
+}
+
+/// Adds what applying the plugin's CRDs needs.
+fn add_crd_permissions(needed: &mut PermissionCollector, descriptor: &Descriptor) {
+    let asked = ResourceVerbs {
+        group: "apiextensions.k8s.io",
+        resource: "customresourcedefinitions",
+        verbs: &APPLY_VERBS,
+        namespaces: &[],
+        names: &super::crd_names(descriptor),
+        is_guess: false,
+    };
+    needed.add(None, "crds", &asked);
+}
+
+/// Adds what recording Events needs.
+fn add_event_permissions(needed: &mut PermissionCollector, event_namespaces: EventNamespaces) {
     let namespaces = event_namespaces.namespaces();
     let asked = ResourceVerbs {
         group: "events.k8s.io",
@@ -192,7 +224,6 @@ pub(super) fn needed(
         is_guess: false,
     };
     needed.add(None, "events", &asked);
-    needed.0
 }
 
 /// Adds `get` for the objects that the plugin both watches and writes: a write without a response is followed by a get
