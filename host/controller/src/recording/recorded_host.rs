@@ -89,17 +89,8 @@ impl RecordedHost {
 
     /// Answers a request whose answer is an object.
     fn client_object(&self, request: &HostRequest) -> Result<Object, ApiError> {
-        self.client(request, |answer| match answer {
-            HostAnswer::Object(object) => object,
-            _ => None,
-        })
+        self.client(request, |answer| answer.into_object().flatten())
     }
-}
-
-/// Accepts the answer of a function that returns nothing.
-#[expect(clippy::needless_pass_by_value, reason = "passed where other answers are converted")]
-fn nothing(answer: HostAnswer) -> Option<()> {
-    matches!(answer, HostAnswer::Nothing).then_some(())
 }
 
 #[async_trait]
@@ -110,18 +101,12 @@ impl Host for RecordedHost {
 
     fn cache_get(&self, _: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
         let request = HostRequest::CacheGet { watch: watch.to_owned(), key: key.clone() };
-        self.cache(&request, |answer| match answer {
-            HostAnswer::Object(object) => Some(object),
-            _ => None,
-        })
+        self.cache(&request, HostAnswer::into_object)
     }
 
     fn cache_list(&self, _: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse> {
         let request = HostRequest::CacheList { watch: watch.to_owned(), filter: filter.clone() };
-        self.cache(&request, |answer| match answer {
-            HostAnswer::CachePage(page) => Some(page),
-            _ => None,
-        })
+        self.cache(&request, HostAnswer::into_cache_page)
     }
 
     fn cache_by_index(
@@ -138,10 +123,7 @@ impl Host for RecordedHost {
             value: value.to_owned(),
             from: from.clone(),
         };
-        self.cache(&request, |answer| match answer {
-            HostAnswer::Objects(part) => Some(part),
-            _ => None,
-        })
+        self.cache(&request, HostAnswer::into_objects)
     }
 
     fn cache_index_keys(
@@ -158,10 +140,7 @@ impl Host for RecordedHost {
             value: value.to_owned(),
             from: from.clone(),
         };
-        self.cache(&request, |answer| match answer {
-            HostAnswer::Keys(part) => Some(part),
-            _ => None,
-        })
+        self.cache(&request, HostAnswer::into_keys)
     }
 
     fn cache_index_values(
@@ -176,18 +155,12 @@ impl Host for RecordedHost {
             index: index.to_owned(),
             from: from.clone(),
         };
-        self.cache(&request, |answer| match answer {
-            HostAnswer::Values(part) => Some(part),
-            _ => None,
-        })
+        self.cache(&request, HostAnswer::into_values)
     }
 
     fn cache_has_synced(&self, _: &Call, watch: &str) -> Result<bool, Misuse> {
         let request = HostRequest::CacheHasSynced { watch: watch.to_owned() };
-        self.cache(&request, |answer| match answer {
-            HostAnswer::HasSynced(has_synced) => Some(has_synced),
-            _ => None,
-        })
+        self.cache(&request, HostAnswer::into_has_synced)
     }
 
     async fn client_get(
@@ -208,10 +181,7 @@ impl Host for RecordedHost {
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
         let request = HostRequest::ClientList { target: target.clone(), options: options.clone() };
-        self.client(&request, |answer| match answer {
-            HostAnswer::LivePage(page) => Some(page),
-            _ => None,
-        })
+        self.client(&request, HostAnswer::into_live_page)
     }
 
     async fn client_create(
@@ -260,15 +230,18 @@ impl Host for RecordedHost {
     ) -> Result<(), ApiError> {
         let request =
             HostRequest::ClientDelete { target: target.clone(), key: key.clone(), options: options.clone() };
-        self.client(&request, nothing)
+        self.client(&request, HostAnswer::into_nothing)
     }
 
     fn queue_add(&self, _: &Call, watch: &str, key: ObjectKey) -> Result<(), Misuse> {
-        self.cache(&HostRequest::QueueAdd { watch: watch.to_owned(), key }, nothing)
+        self.cache(&HostRequest::QueueAdd { watch: watch.to_owned(), key }, HostAnswer::into_nothing)
     }
 
     fn queue_add_after(&self, _: &Call, watch: &str, key: ObjectKey, delay: Duration) -> Result<(), Misuse> {
-        self.cache(&HostRequest::QueueAddAfter { watch: watch.to_owned(), key, delay }, nothing)
+        self.cache(
+            &HostRequest::QueueAddAfter { watch: watch.to_owned(), key, delay },
+            HostAnswer::into_nothing,
+        )
     }
 
     fn publish_event(&self, _: &Call, event: PluginEvent<'_>) {
@@ -279,7 +252,7 @@ impl Host for RecordedHost {
             action: event.action.to_owned(),
             note: event.note.to_owned(),
         };
-        self.answer(&request, nothing);
+        self.answer(&request, HostAnswer::into_nothing);
     }
 
     fn log(&self, _: &Call, _: LogLine<'_>) {}

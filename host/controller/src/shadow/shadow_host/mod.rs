@@ -118,10 +118,7 @@ impl ShadowHost {
 
     /// Compares a write whose answer is an object.
     fn write_object(&self, request: &HostRequest) -> Result<Object, ApiError> {
-        match self.write(request)? {
-            HostAnswer::Object(Some(object)) => Ok(object),
-            _ => Err(ended()),
-        }
+        self.write(request)?.into_object().flatten().ok_or_else(ended)
     }
 }
 
@@ -145,20 +142,12 @@ impl Host for ShadowHost {
 
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse> {
         let request = HostRequest::CacheGet { watch: watch.to_owned(), key: key.clone() };
-        let accept = |answer: HostAnswer| match answer {
-            HostAnswer::Object(object) => Some(object),
-            _ => None,
-        };
-        self.cache(&request, accept, || self.running.cache_get(call, watch, key))
+        self.cache(&request, HostAnswer::into_object, || self.running.cache_get(call, watch, key))
     }
 
     fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse> {
         let request = HostRequest::CacheList { watch: watch.to_owned(), filter: filter.clone() };
-        let accept = |answer: HostAnswer| match answer {
-            HostAnswer::CachePage(page) => Some(page),
-            _ => None,
-        };
-        self.cache(&request, accept, || self.running.cache_list(call, watch, filter))
+        self.cache(&request, HostAnswer::into_cache_page, || self.running.cache_list(call, watch, filter))
     }
 
     fn cache_by_index(
@@ -175,11 +164,9 @@ impl Host for ShadowHost {
             value: value.to_owned(),
             from: from.clone(),
         };
-        let accept = |answer: HostAnswer| match answer {
-            HostAnswer::Objects(part) => Some(part),
-            _ => None,
-        };
-        self.cache(&request, accept, || self.running.cache_by_index(call, watch, index, value, from))
+        self.cache(&request, HostAnswer::into_objects, || {
+            self.running.cache_by_index(call, watch, index, value, from)
+        })
     }
 
     fn cache_index_keys(
@@ -196,11 +183,9 @@ impl Host for ShadowHost {
             value: value.to_owned(),
             from: from.clone(),
         };
-        let accept = |answer: HostAnswer| match answer {
-            HostAnswer::Keys(part) => Some(part),
-            _ => None,
-        };
-        self.cache(&request, accept, || self.running.cache_index_keys(call, watch, index, value, from))
+        self.cache(&request, HostAnswer::into_keys, || {
+            self.running.cache_index_keys(call, watch, index, value, from)
+        })
     }
 
     fn cache_index_values(
@@ -215,20 +200,14 @@ impl Host for ShadowHost {
             index: index.to_owned(),
             from: from.clone(),
         };
-        let accept = |answer: HostAnswer| match answer {
-            HostAnswer::Values(part) => Some(part),
-            _ => None,
-        };
-        self.cache(&request, accept, || self.running.cache_index_values(call, watch, index, from))
+        self.cache(&request, HostAnswer::into_values, || {
+            self.running.cache_index_values(call, watch, index, from)
+        })
     }
 
     fn cache_has_synced(&self, call: &Call, watch: &str) -> Result<bool, Misuse> {
         let request = HostRequest::CacheHasSynced { watch: watch.to_owned() };
-        let accept = |answer: HostAnswer| match answer {
-            HostAnswer::HasSynced(has_synced) => Some(has_synced),
-            _ => None,
-        };
-        self.cache(&request, accept, || self.running.cache_has_synced(call, watch))
+        self.cache(&request, HostAnswer::into_has_synced, || self.running.cache_has_synced(call, watch))
     }
 
     async fn client_get(
@@ -243,10 +222,7 @@ impl Host for ShadowHost {
             key: key.clone(),
             subresource: subresource.to_owned(),
         };
-        let recorded = self.client(&request, |answer| match answer {
-            HostAnswer::Object(object) => object,
-            _ => None,
-        });
+        let recorded = self.client(&request, |answer| answer.into_object().flatten());
         match recorded {
             Some(result) => result,
             None => {
@@ -264,10 +240,7 @@ impl Host for ShadowHost {
         options: &ListOptions,
     ) -> Result<LivePage, ApiError> {
         let request = HostRequest::ClientList { target: target.clone(), options: options.clone() };
-        let recorded = self.client(&request, |answer| match answer {
-            HostAnswer::LivePage(page) => Some(page),
-            _ => None,
-        });
+        let recorded = self.client(&request, HostAnswer::into_live_page);
         match recorded {
             Some(result) => result,
             None => {

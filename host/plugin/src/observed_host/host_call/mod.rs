@@ -1,5 +1,6 @@
 //! Calls of host functions and their answers, as data.
 
+mod answer_value;
 mod size;
 
 use std::time::Duration;
