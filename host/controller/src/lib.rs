@@ -25,6 +25,7 @@ mod metrics;
 mod name;
 mod outgoing;
 mod plugin_resource;
+mod private_file;
 pub mod recording;
 mod rollout;
 mod runtime;

@@ -81,7 +81,7 @@ fn try_create(directory: &Path, path: &Path) -> io::Result<Attempt> {
 }
 
 /// Creates a locked file at the path. Returns `None` if there is one. The file has its lock before it has its name, so that no other process
-/// can see a marker whose process lives and that is not locked.
+/// can see a marker whose process lives and that is not locked. It is linked, not renamed, so that it replaces no marker of another process.
 fn link_locked(directory: &Path, path: &Path) -> io::Result<Option<File>> {
     // The compile cache removes files with this extension if their process did not.
     let partial = directory.join(format!(".{}.{:016x}.partial", std::process::id(), rand::random::<u64>()));

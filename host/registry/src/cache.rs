@@ -39,7 +39,7 @@ pub struct Cache {
     downloads: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
 }
 
-/// A file that becomes visible once it is whole. Removed when dropped before that.
+/// A file that becomes visible once it is whole. Removed when dropped before that. It is written in chunks, as a download receives them.
 pub(crate) struct PartialFile {
     path: PathBuf,
     is_kept: bool,

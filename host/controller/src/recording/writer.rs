@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use super::reader::MAX_LINE;
 use super::recorder::{CapturedReconcile, RecordedVersion};
 use super::secrets::SecretHasher;
 use super::segments::{Ring, Segment};
+use crate::private_file::{self, Durability};
 
 /// Creates a directory that only this user may read.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
@@ -148,12 +149,7 @@ fn create(path: &Path, text: &[u8]) -> io::Result<u64> {
     let partial = path.with_extension("jsonl.partial");
     // A host that was killed may have left one.
     remove(&partial)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-    let written = file.write_all(text).and_then(|()| fs::rename(&partial, path));
-    written.inspect_err(|_| {
-        // If this fails, too, the first error says more.
-        let _ = remove(&partial);
-    })?;
+    private_file::replace(path, &partial, text, Durability::ProcessEnd)?;
     Ok(text.len() as u64)
 }
 

@@ -4,7 +4,7 @@
 //! bounded, and a file that cannot be parsed counts as absent: then the host runs what is in the plugins directory, as on its first start.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -20,6 +20,7 @@ use super::known_version::KnownVersion;
 use super::probation::Probation;
 use super::state::{HeldBack, MAX_VERSIONS, RolloutState};
 use crate::name::PluginName;
+use crate::private_file::{self, Durability};
 
 /// The format of the file. A file of another format counts as absent.
 const FORMAT: u32 = 1;
@@ -193,17 +194,8 @@ impl RecordFile {
             reason = "makes a file's name unique among processes; nothing else depends on it"
         )]
         let partial = self.path.with_extension(format!("{:016x}.partial", rand::random::<u64>()));
-        let written = (|| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-            file.write_all(&serde_json::to_vec(record)?)?;
-            // A file that is empty after a loss of power would count as absent.
-            file.sync_all()?;
-            fs::rename(&partial, &self.path)
-        })();
-        if written.is_err() {
-            let _ = fs::remove_file(&partial);
-        }
-        written
+        // A file that is empty after a loss of power would count as absent.
+        private_file::replace(&self.path, &partial, &serde_json::to_vec(record)?, Durability::PowerLoss)
     }
 }
 

@@ -107,7 +107,8 @@ fn write(output: Option<PathBuf>, created: u64, bytes: &[u8], left_out: &[String
     Ok(())
 }
 
-/// Writes a file that only its owner may read, also in place of one that others may read.
+/// Writes a file that only its owner may read, also in place of one that others may read. Unlike the files of the host's
+/// caches, it may be a device.
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
     if is_special {
