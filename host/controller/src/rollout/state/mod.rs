@@ -66,7 +66,7 @@ impl Running {
     }
 }
 
-/// The version in the file, which does not run.
+/// The version in the file, which does not run since it was rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HeldBack {
