@@ -191,7 +191,7 @@ impl LiveClient {
         };
         let may_create = matches!(patch.patch_type, PatchType::Apply { .. }) && subresource.is_empty();
         if may_create && !self.writer.knows(&resource, key) {
-            self.resolve(target, Request { verb: "create", ..request }).await?;
+            self.resolve(target, TargetRequest { verb: "create", ..request }).await?;
         }
         let manager = manager.unwrap_or(&self.field_manager);
         check_manager(manager, &self.field_manager)?;

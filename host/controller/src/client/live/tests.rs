@@ -364,7 +364,7 @@ async fn an_apply_that_may_create_the_object_needs_the_verb_create() {
         (&["patch"], PatchType::Merge, "", false),
     ] {
         let (client, got) = fixture();
-        let grants = Grants::new(vec![rule(verbs)], CurrentGrants::granting_writes(None));
+        let grants = WriteGrants::new(vec![rule(verbs)], CurrentGrants::granting_writes(None));
         let client = LiveClient { grants, ..client };
         let patch = Patch { patch_type, body: "{}".into() };
         let key = ObjectKey::new("n", "a");
