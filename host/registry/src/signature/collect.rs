@@ -2,7 +2,7 @@
 
 use super::material::{LegacySignature, MAX_SIGNATURE, MAX_TOTAL, SignatureMaterial};
 use super::policy::SignaturePolicy;
-use super::verify::SignerCount;
+use super::verify::{MAX_SIGNED_MANIFEST, SignerCount};
 use crate::client::{Limits, ManifestDocument, RegistryClient};
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
@@ -15,6 +15,8 @@ const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// Bundles that are read of one artifact. Tools attach one to each.
 const MAX_BUNDLES: usize = 4;
+/// Signatures that are kept although they count for nothing.
+const MAX_UNUSED: usize = 32;
 /// The annotations of such a layer.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
@@ -33,7 +35,10 @@ pub async fn collect_signatures(
     manifest: &ManifestDocument,
 ) -> Result<Vec<SignatureMaterial>, RegistryError> {
     let Some(signers) = SignerCount::new(policy, reference, manifest) else { return Ok(Vec::new()) };
-    let mut collected = SignatureCollection { signers, signatures: Vec::new(), unused_size: 0 };
+    if manifest.text.len() > MAX_SIGNED_MANIFEST {
+        return Ok(Vec::new());
+    }
+    let mut collected = SignatureCollection { signers, signatures: Vec::new(), unused: 0, unused_size: 0 };
     let unlisted = match referring(client, reference, manifest.digest, &mut collected).await {
         Ok(()) => None,
         // Whoever can push can cause these. They hide nothing in the older format.
@@ -61,18 +66,21 @@ pub async fn collect_signatures(
 struct SignatureCollection<'a> {
     signers: SignerCount<'a>,
     signatures: Vec<SignatureMaterial>,
-    /// The size of those that count for nothing, in bytes.
+    /// The number of those that count for nothing, and their size in bytes.
+    unused: usize,
     unused_size: usize,
 }
 
 impl SignatureCollection<'_> {
-    /// Keeps a signature if it counts. The others are kept for the error's text and for a policy that changes, up to a size.
+    /// Keeps a signature if it counts. The others are kept for the error's text and for a policy that changes, up to a number and a size: each
+    /// is verified again with every judgement.
     fn add(&mut self, signature: SignatureMaterial) {
         if !self.signers.add(&signature) {
             let size = self.unused_size + signature.size();
-            if size > MAX_TOTAL / 2 {
+            if self.unused == MAX_UNUSED || size > MAX_TOTAL / 2 {
                 return;
             }
+            self.unused += 1;
             self.unused_size = size;
         }
         self.signatures.push(signature);

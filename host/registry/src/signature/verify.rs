@@ -15,6 +15,10 @@ use crate::reference::Reference;
 /// The type of the payload of a signature in a bundle.
 const STATEMENT: &str = "application/vnd.in-toto+json";
 
+/// The largest manifest whose signatures are verified, in bytes. The manifest of a plugin has one or two thousand. Each signature of a message is verified
+/// by hashing the whole manifest, and whoever can push can attach thousands.
+pub(super) const MAX_SIGNED_MANIFEST: usize = 64 << 10;
+
 /// Why a plugin may be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -56,6 +60,12 @@ pub fn verify(
     })?;
     if rule.required == 0 {
         return Ok(Decision::Unsigned);
+    }
+    if manifest.text.len() > MAX_SIGNED_MANIFEST {
+        return Err(unverified(format!(
+            "the manifest of {reference} has {} bytes, and signatures are verified of at most {MAX_SIGNED_MANIFEST}; push the plugin with fewer annotations",
+            manifest.text.len()
+        )));
     }
     let parsed: Vec<_> = signatures.iter().map(ParsedSignature::of).collect();
     let mut signed = Vec::new();

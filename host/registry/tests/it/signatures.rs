@@ -228,6 +228,32 @@ async fn a_good_signature_after_many_others_is_found() {
 }
 
 #[tokio::test]
+async fn few_signatures_that_count_for_nothing_are_kept() {
+    let (signer, other) = (Signer::new(), Signer::new());
+    let stage = Stage::new().await;
+    let bad = bundle(stage.digest(), &other, "https://sigstore.dev/cosign/sign/v1");
+    for number in 0..100 {
+        attach(&stage.registry, REPOSITORY, stage.digest(), &format!("{bad}{}", " ".repeat(number)));
+    }
+    let policy = format!("rules:\n- {{match: ['**'], {}}}\n", signers(&[("a", &signer)]));
+    let policy = SignaturePolicy::parse(policy.as_bytes(), Path::new("")).expect("a policy");
+    let kept = collect_signatures(&stage.client, &policy, &stage.reference, &stage.document).await;
+    assert_eq!(kept.expect("collected").len(), 32);
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_too_large_to_verify_is_refused() {
+    let signer = Signer::new();
+    let mut stage = Stage::new().await;
+    attach_bundle(&stage.registry, REPOSITORY, stage.digest(), &signer);
+    assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])));
+    stage.document.text.resize((64 << 10) + 1, b' ');
+    let text = stage.refusal(&signers(&[("a", &signer)])).await;
+    assert!(text.contains("65537 bytes") && text.contains("at most 65536"), "{text}");
+    assert_eq!(stage.judge("unsigned: true").await, Ok(Decision::Unsigned));
+}
+
+#[tokio::test]
 async fn signatures_are_fetched_until_they_are_enough_and_up_to_a_number() {
     let mut stage = Stage::new().await;
     let limits = Limits { referrers: 10, ..Limits::default() };
