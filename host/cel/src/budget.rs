@@ -70,9 +70,21 @@ impl Budget {
         self.charge_text(text.len())
     }
 
-    /// Deducts the cost of reading or creating this many bytes of text.
-    pub(crate) fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
+    /// Deducts the cost of reading or creating this many bytes of text: one unit per ten bytes.
+    ///
+    /// # Errors
+    /// The budget is exceeded.
+    pub fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         self.charge(units(bytes / 10 + 1))
+    }
+
+    /// Deducts the cost of looking for a value in this many bytes of JSON text: one unit per hundred bytes, because a lookup skips most of
+    /// the text.
+    ///
+    /// # Errors
+    /// The budget is exceeded.
+    pub fn charge_lookup(&mut self, bytes: usize) -> Result<(), EvaluationError> {
+        self.charge(units(bytes / 100 + 1))
     }
 
     /// Deducts the cost of hashing the key of a map, which reads the whole key.

@@ -10,7 +10,7 @@ use crate::bounds;
 use crate::budget::Budget;
 use crate::error::{CompileError, EvaluationError};
 use crate::evaluate::{Evaluation, Mode, Selection};
-use crate::host_functions::{BooleanFunctions, HostFunctions};
+use crate::host_functions::{HostFunctions, NoFunctions};
 use crate::patterns::Patterns;
 use crate::syntax::{calls, uses_variable};
 
@@ -73,17 +73,16 @@ impl Expression {
         uses_variable(&self.root, name)
     }
 
-    /// Returns the expression's value. `functions` returns the value of a function without arguments, and `None` for unknown names.
+    /// Returns the expression's value, with the functions of the library only.
     ///
     /// # Errors
     /// The expression failed, or cost more than the budget.
     pub fn evaluate(
         &self,
         variables: Vec<(&str, Value)>,
-        functions: &dyn Fn(&str) -> Option<bool>,
         budget: &mut Budget,
     ) -> Result<Value, EvaluationError> {
-        self.evaluate_with(variables, &BooleanFunctions(functions), budget)
+        self.evaluate_with(variables, &NoFunctions, budget)
     }
 
     /// Returns the expression's value. `functions` are called before those of the library.

@@ -27,16 +27,11 @@ pub trait HostFunctions {
     }
 }
 
-/// Functions without arguments that return a boolean.
-pub(crate) struct BooleanFunctions<'a>(pub(crate) &'a dyn Fn(&str) -> Option<bool>);
+/// No functions beside those of the library.
+pub(crate) struct NoFunctions;
 
-impl HostFunctions for BooleanFunctions<'_> {
-    fn call(
-        &self,
-        name: &str,
-        arguments: &[Value],
-        _: &mut Budget,
-    ) -> Option<Result<Value, EvaluationError>> {
-        if arguments.is_empty() { (self.0)(name).map(|value| Ok(Value::Bool(value))) } else { None }
+impl HostFunctions for NoFunctions {
+    fn call(&self, _: &str, _: &[Value], _: &mut Budget) -> Option<Result<Value, EvaluationError>> {
+        None
     }
 }

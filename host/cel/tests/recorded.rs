@@ -59,7 +59,7 @@ fn evaluated(expression: &Expression) -> Result<Value, EvaluationError> {
         ("tags", from_json(json!(["a", "b"]))),
         ("count", Value::Int(3)),
     ];
-    expression.evaluate(variables, &|_| None, &mut Budget::full())
+    expression.evaluate(variables, &mut Budget::full())
 }
 
 /// Returns the text of a boolean, a number or a text.

@@ -170,11 +170,8 @@ fn the_work_to_compile_patterns_of_an_object_is_a_part_of_the_cost() {
     let expression = compiled("'a'.matches(object.pattern)");
     let cost = |pattern: &str| {
         let mut budget = Budget::full();
-        let result = expression.evaluate(
-            vec![("object", from_json(json!({"pattern": pattern})))],
-            &|_| None,
-            &mut budget,
-        );
+        let result =
+            expression.evaluate(vec![("object", from_json(json!({"pattern": pattern})))], &mut budget);
         (result, COST_LIMIT - budget.left())
     };
     let (found, small) = cost("a+");

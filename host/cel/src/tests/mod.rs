@@ -22,7 +22,7 @@ fn compiled(text: &str) -> Expression {
 }
 
 fn evaluate(expression: &Expression, object: serde_json::Value) -> Result<Value, EvaluationError> {
-    expression.evaluate(vec![("object", from_json(object))], &|_| None, &mut Budget::full())
+    expression.evaluate(vec![("object", from_json(object))], &mut Budget::full())
 }
 
 fn ours(text: &str) -> Result<Value, EvaluationError> {
@@ -38,8 +38,6 @@ fn ours_as_library(text: &str) -> Result<Value, EvaluationError> {
 fn cost(text: &str, object: &serde_json::Value) -> u64 {
     let mut budget = Budget::full();
     let variables = vec![("object", from_json(object.clone()))];
-    compiled(text)
-        .evaluate(variables, &|_| None, &mut budget)
-        .unwrap_or_else(|error| panic!("{text:.100}: {error}"));
+    compiled(text).evaluate(variables, &mut budget).unwrap_or_else(|error| panic!("{text:.100}: {error}"));
     COST_LIMIT - budget.left()
 }

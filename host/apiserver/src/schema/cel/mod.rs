@@ -381,7 +381,7 @@ impl Evaluation<'_> {
     fn run(&mut self, expression: &Expression, variables: Vec<(&str, CelValue)>) -> Result<CelValue, Stop> {
         let limit = COST_LIMIT.min(self.left);
         let mut budget = Budget::new(limit);
-        let result = expression.evaluate(variables, &|_| None, &mut budget);
+        let result = expression.evaluate(variables, &mut budget);
         self.left -= limit - budget.left();
         result.map_err(|error| match error {
             EvaluationError::Cost if limit < COST_LIMIT => Stop::ObjectCost,

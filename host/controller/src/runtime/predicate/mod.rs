@@ -4,6 +4,7 @@
 //! "resync"). Functions: `generationChanged()`, `labelsChanged()`, `annotationsChanged()`, each true for additions and deletions, and those
 //! of Kubernetes' CEL libraries.
 
+mod change_functions;
 mod condition;
 #[cfg(test)]
 mod condition_tests;
@@ -22,6 +23,7 @@ use pilothouse_cel::{
 use pilothouse_informer::condition::{Condition, ConditionValue, EventKind};
 use pilothouse_model::{Notification, Object};
 
+use change_functions::ChangeFunctions;
 use condition::{CHANGE_FUNCTIONS, Translation};
 use read_set::ReadSet;
 pub(crate) use suspension::PredicateSuspension;
@@ -142,29 +144,27 @@ impl Predicate {
     /// # Errors
     /// As [`admits`](Self::admits).
     pub(crate) fn interpret(&self, notification: &Notification) -> Result<bool, PredicateError> {
-        self.0.as_ref().map_or(Ok(true), |compiled| compiled.interpret(notification))
+        let mut budget = Budget::full();
+        self.0.as_ref().map_or(Ok(true), |compiled| compiled.interpret(notification, &mut budget))
     }
 }
 
 impl Compiled {
-    fn interpret(&self, notification: &Notification) -> Result<bool, PredicateError> {
+    fn interpret(&self, notification: &Notification, budget: &mut Budget) -> Result<bool, PredicateError> {
         let old = match notification {
             Notification::Updated { old, .. } => Some(old),
             _ => None,
         };
-        let mut budget = Budget::full();
         let mut variables = vec![("event", Value::from(event_name(EventKind::of(notification))))];
         if let Some(read_set) = &self.object {
-            variables.push(("object", object_value(notification.object(), read_set, &mut budget)?));
+            variables.push(("object", object_value(notification.object(), read_set, budget)?));
         }
         if let Some(read_set) = &self.old {
-            let value = old.map(|old| object_value(old, read_set, &mut budget)).transpose()?;
+            let value = old.map(|old| object_value(old, read_set, budget)).transpose()?;
             variables.push(("old", value.unwrap_or(Value::Null)));
         }
-        let has_changed = |name: &str| {
-            is_change_function(name).then(|| old.is_none_or(|old| differs(name, old, notification.object())))
-        };
-        match self.expression.evaluate(variables, &has_changed, &mut budget)? {
+        let functions = ChangeFunctions::new(old, notification.object());
+        match self.expression.evaluate_with(variables, &functions, budget)? {
             Value::Bool(admitted) => Ok(admitted),
             other => Err(PredicateError::new(format!(
                 "the predicate has a value of the type {}, not a boolean",
@@ -204,15 +204,6 @@ fn event_name(kind: EventKind) -> &'static str {
 
 fn is_change_function(name: &str) -> bool {
     CHANGE_FUNCTIONS.iter().any(|(known, _)| *known == name)
-}
-
-fn differs(name: &str, old: &Object, new: &Object) -> bool {
-    match name {
-        "generationChanged" => old.generation() != new.generation(),
-        "labelsChanged" => !old.same_labels(new) && !old.labels().eq(new.labels()),
-        "annotationsChanged" => !old.same_annotations(new) && !old.annotations().eq(new.annotations()),
-        _ => unreachable!("{name} is not in CHANGE_FUNCTIONS"),
-    }
 }
 
 #[cfg(test)]
@@ -278,6 +269,64 @@ mod tests {
         let whole = Predicate::compile("object == null || true").expect("compiles");
         assert!(whole.admits(&added).is_err_and(|error| error.to_string().contains("costs more than")));
         assert!(admits("object.metadata.name == 'a'", &added), "what is not read costs nothing");
+    }
+
+    /// Returns what an evaluation with CEL costs.
+    fn cost(predicate: &str, notification: &Notification) -> u64 {
+        let mut budget = Budget::full();
+        let predicate = Predicate::compile(predicate).expect(predicate);
+        let _ = predicate.0.expect("a text").interpret(notification, &mut budget).expect("within the limit");
+        COST_LIMIT - budget.left()
+    }
+
+    #[test]
+    fn a_change_function_charges_the_texts_that_it_compares_and_compares_once() {
+        const SIZE: usize = 200_000;
+        let update = |part: &str, value: &str| {
+            let object = |version: u32, value: &str| {
+                let text = format!(
+                    r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"{version}",
+                    "{part}":{{"a":"{value}"}}}}}}"#
+                );
+                Object::from_json(text).expect("an object")
+            };
+            updated(object(1, value), object(2, &format!("{value}x")))
+        };
+        for (function, part) in [("labelsChanged()", "labels"), ("annotationsChanged()", "annotations")] {
+            let (small, large) = (update(part, ""), update(part, &"x".repeat(SIZE)));
+            let list = format!("[{}]", vec!["0"; 50].join(","));
+            let often = format!("{list}.all(a, {list}.all(b, {function}))");
+            for predicate in [function, &often] {
+                let charged = cost(predicate, &large) - cost(predicate, &small);
+                let both = 2 * SIZE as u64 / 10;
+                assert!((both - 2..both + 2).contains(&charged), "{predicate}: {charged} of {both}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lookup_that_finds_nothing_is_a_part_of_the_cost() {
+        const SIZE: usize = 100_000;
+        let added = |size: usize| {
+            let text = format!(
+                r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"a","resourceVersion":"1"}},"text":"{}","last":1}}"#,
+                "x".repeat(size)
+            );
+            let object = Object::from_json(text).expect("an object");
+            Notification::Added { object, initial: false }
+        };
+        let (small, large) = (added(1), added(SIZE));
+        for (predicate, lookups) in [
+            ("has(object.metadata.generation)", 1),
+            ("has(object.last)", 1),
+            ("has(object.a) || has(object.b) || has(object.c) || true", 3),
+            ("object.metadata.name == 'a'", 0),
+        ] {
+            let charged = cost(predicate, &large) - cost(predicate, &small);
+            let whole = SIZE as u64 / 100;
+            assert!(charged >= lookups * (whole - 1), "{predicate}: {charged}");
+            assert!(lookups > 0 || charged == 0, "{predicate}: {charged}");
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl ReadSet {
         }
         // Without any of the members, the value may not be an object at all.
         if found.is_empty() {
-            match object.field(&self.pointer) {
+            match lookup(object, &self.pointer, budget)? {
                 None => return Ok(None),
                 Some(text) if !text.starts_with('{') => return self.whole(object, budget),
                 Some(_) => {}
@@ -98,11 +98,26 @@ impl ReadSet {
     }
 
     fn whole(&self, object: &Object, budget: &mut Budget) -> Result<Option<Value>, EvaluationError> {
-        let Some(text) = object.field(&self.pointer) else { return Ok(None) };
+        let Some(text) = lookup(object, &self.pointer, budget)? else { return Ok(None) };
         budget.charge_json(text)?;
         // The text is valid JSON, because the object was parsed before. Only its depth can be refused.
         serde_json::from_str(text).map(Some).map_err(|_| EvaluationError::Depth)
     }
+}
+
+/// Looks up a value. Charges the text up to its end; the whole text if it is absent.
+fn lookup<'o>(
+    object: &'o Object,
+    pointer: &str,
+    budget: &mut Budget,
+) -> Result<Option<&'o str>, EvaluationError> {
+    let (json, found) = (object.json(), object.field(pointer));
+    let scanned = found.map_or(json.len(), |value| {
+        // The value is a slice of the text.
+        value.as_ptr().addr().wrapping_sub(json.as_ptr().addr()).wrapping_add(value.len())
+    });
+    budget.charge_lookup(scanned)?;
+    Ok(found)
 }
 
 /// Returns the path of member names if the expression is a chain of selections, which may be optional, that starts at the variable.

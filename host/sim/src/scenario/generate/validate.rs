@@ -179,7 +179,7 @@ fn rules(name: &str, schema: &Value, value: &Value, old: Option<&Value>) -> Resu
             None if expression.uses_variable("oldSelf") => continue,
             None => {}
         }
-        if expression.evaluate(variables, &|_| None, &mut Budget::full()) == Ok(CelValue::Bool(false)) {
+        if expression.evaluate(variables, &mut Budget::full()) == Ok(CelValue::Bool(false)) {
             return Err(format!("{name} violates the rule {text}"));
         }
     }

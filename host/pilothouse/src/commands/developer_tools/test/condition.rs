@@ -47,7 +47,7 @@ impl Condition {
     /// Errors with one line that says why the condition does not hold.
     pub(super) fn check(&self, object: &serde_json::Value) -> Result<(), String> {
         let variables = vec![(OBJECT, from_json(object.clone()))];
-        match self.expression.evaluate(variables, &|_| None, &mut Budget::full()) {
+        match self.expression.evaluate(variables, &mut Budget::full()) {
             Ok(Value::Bool(true)) => Ok(()),
             Ok(Value::Bool(false)) => Err(format!("{} is false", self.text)),
             Ok(other) => Err(format!("{} is of the type {}, not a boolean", self.text, other.type_of())),
