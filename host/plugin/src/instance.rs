@@ -28,10 +28,10 @@ use crate::{
 const WASI_WAIT: &str = "wasi:io/poll";
 /// Maximum length of a guest's error message, in bytes.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Maximum number of index values of one object.
-const MAX_INDEX_VALUES: usize = 1_000;
+/// Maximum number of index values of one object, duplicates included.
+pub const MAX_INDEX_VALUES: usize = 1_000;
 /// Maximum length of one index value, in bytes. Values in use (names, labels, addresses) have some tens of bytes.
-const MAX_INDEX_VALUE: usize = 4 << 10;
+pub const MAX_INDEX_VALUE: usize = 4 << 10;
 
 /// An instance of a plugin.
 ///
@@ -268,12 +268,15 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// Returns the index values of one object, sorted and without duplicates. Errors if they are too many or too long.
+/// Returns the index values of one object, sorted and without duplicates. Errors if they are too many or too long, duplicates included.
 fn checked_index_values(index: &str, mut values: Vec<String>) -> Result<Vec<String>, Fault> {
-    values.sort_unstable();
-    values.dedup();
+    // Checked before the host sorts them, which the guest's time limit would not end.
     match index_values_problem(&values) {
-        None => Ok(values),
+        None => {
+            values.sort_unstable();
+            values.dedup();
+            Ok(values)
+        }
         Some(problem) => Err(Fault::new(
             Call::IndexValues(index.into()).name(),
             FaultKind::IndexValues { problem },
@@ -318,7 +321,8 @@ async fn run<T>(
     state.waiting_in = None;
     state.console.lock().begin_call(call.clone());
     state.call = call;
-    let result = with_timeout(limit.allowed, body(store)).await;
+    let on_resume = state.cpu.on_resume();
+    let result = with_timeout(limit.allowed, on_resume, body(store)).await;
     let state = store.data_mut();
     let result = match result {
         Some(Ok(value)) => Some(
@@ -353,14 +357,19 @@ async fn run<T>(
     Err(Fault::new(name, kind, last_lines))
 }
 
-/// Returns the result, or `None` if it takes longer than allowed.
+/// Returns the result, or `None` if it takes longer than allowed. Calls `on_resume` before each poll of `body`.
 ///
 /// Most calls answer before they wait for anything. Only the others get a timer. It starts when they first yield, which is at most one tick
 /// of the engine after their beginning.
-async fn with_timeout<T>(allowed: Duration, body: impl Future<Output = T>) -> Option<T> {
+async fn with_timeout<T>(
+    allowed: Duration,
+    on_resume: impl Fn(),
+    body: impl Future<Output = T>,
+) -> Option<T> {
     let mut body = pin!(body);
     let mut timer = pin!(None);
     poll_fn(|cx| {
+        on_resume();
         if let Poll::Ready(result) = body.as_mut().poll(cx) {
             return Poll::Ready(Some(result));
         }
@@ -450,5 +459,18 @@ fn wit_notification(observation: &Observation) -> exports::observe::Notification
         key: notification.key().into(),
         initial,
         final_state_unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_values_are_counted_before_the_host_sorts_them() {
+        let values = |count: usize| checked_index_values("index", vec!["value".to_owned(); count]);
+        assert_eq!(values(MAX_INDEX_VALUES).expect("as many as are allowed"), ["value"]);
+        let refused = values(MAX_INDEX_VALUES + 1).expect_err("one too many");
+        assert!(refused.to_string().contains("1001 of them; at most 1000 are allowed"), "{refused}");
     }
 }

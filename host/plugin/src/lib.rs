@@ -55,7 +55,7 @@ pub use host::{
 };
 pub use host_memory::{HostMemory, HostMemoryCharge, HostMemoryExceeded, HostMemoryKind};
 pub use http::{HttpBody, HttpError, HttpStep, HttpTimeouts};
-pub use instance::Instance;
+pub use instance::{Instance, MAX_INDEX_VALUE, MAX_INDEX_VALUES};
 pub use limits::{InstanceLimits, MAX_MILLISECONDS};
 pub use load::{LoadError, most_similar};
 pub use misuse::Misuse;

@@ -98,7 +98,7 @@ impl Host for GuestState {
     ) -> wasmtime::Result<Vec<Resource<ObjectHandle>>> {
         self.check_available("cache.by-index")?;
         let mut objects = Vec::new();
-        let (mut from, mut since) = (Some(IndexCursor::default()), self.cpu.now());
+        let mut from = Some(IndexCursor::default());
         while let Some(cursor) = from {
             let part = self
                 .host
@@ -107,14 +107,14 @@ impl Host for GuestState {
             objects.extend(part.found);
             // More objects than there may be handles fail below, however many more there are.
             from = part.next.filter(|_| objects.len() <= self.handles.limit() as usize);
-            self.yield_after_tick(&mut since).await?;
+            self.yield_after_tick().await?;
         }
         // A search in one part is in order already.
         objects.sort_by(|left: &Object, right| left.key().cmp(right.key()));
         // A watch may name a namespace twice.
         objects.dedup_by(|left, right| left.key() == right.key());
         let handles = self.open_all(objects)?;
-        self.cpu.charge_since(&mut since)?;
+        self.cpu.charge_elapsed()?;
         Ok(handles)
     }
 
@@ -126,7 +126,7 @@ impl Host for GuestState {
     ) -> wasmtime::Result<Vec<ObjectKey>> {
         self.check_available("cache.index-keys")?;
         let mut keys = BTreeSet::new();
-        let (mut from, mut since) = (Some(IndexCursor::default()), self.cpu.now());
+        let mut from = Some(IndexCursor::default());
         let mut size = 0;
         while let Some(cursor) = from {
             let part = self
@@ -139,7 +139,7 @@ impl Host for GuestState {
             }
             self.check_message_size(size)?;
             from = part.next;
-            self.yield_after_tick(&mut since).await?;
+            self.yield_after_tick().await?;
         }
         Ok(keys.iter().map(ObjectKey::from).collect())
     }
@@ -147,7 +147,7 @@ impl Host for GuestState {
     async fn index_values(&mut self, watch: String, index: String) -> wasmtime::Result<Vec<String>> {
         self.check_available("cache.index-values")?;
         let mut values = BTreeSet::new();
-        let (mut from, mut since) = (Some(IndexCursor::default()), self.cpu.now());
+        let mut from = Some(IndexCursor::default());
         let mut size = 0;
         while let Some(cursor) = from {
             let part = self
@@ -160,7 +160,7 @@ impl Host for GuestState {
             }
             self.check_message_size(size)?;
             from = part.next;
-            self.yield_after_tick(&mut since).await?;
+            self.yield_after_tick().await?;
         }
         Ok(values.into_iter().collect())
     }
@@ -187,7 +187,7 @@ impl GuestState {
         let limit = limit.unwrap_or(usize::MAX);
         let mut chunk_filter =
             CacheFilter { labels: LabelSelector::everything(), limit: Some(CHUNK_SIZE), ..filter.clone() };
-        let (mut count, mut since) = (0, self.cpu.now());
+        let mut count = 0;
         loop {
             if labels.is_empty() {
                 chunk_filter.limit = Some(CHUNK_SIZE.min(limit - count));
@@ -196,7 +196,7 @@ impl GuestState {
             let Some(last) = chunk.items.last() else { return Ok(false) };
             chunk_filter.after = Some(last.key().clone());
             for object in chunk.items {
-                self.yield_after_tick(&mut since).await?;
+                self.yield_after_tick().await?;
                 if !labels.matches_object(&object) {
                     continue;
                 }

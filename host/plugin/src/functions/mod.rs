@@ -65,12 +65,17 @@ fn pairs(pairs: Vec<types::Pair>) -> Vec<(String, String)> {
 
 /// Errors if there are more than [`MAX_POINTERS`] pointers, or if one is too long.
 fn check_pointers<P: AsRef<str>>(function: &'static str, pointers: &[P]) -> wasmtime::Result<()> {
-    let given = pointers.len();
+    check_pointer_count(function, pointers.len())?;
+    pointers.iter().try_for_each(|pointer| check_pointer(function, pointer.as_ref()))
+}
+
+/// Errors if there are more than [`MAX_POINTERS`] pointers.
+fn check_pointer_count(function: &'static str, given: usize) -> wasmtime::Result<()> {
     if given > MAX_POINTERS {
         let misuse = Misuse::TooManyPointers { function, allowed: MAX_POINTERS, given };
         return Err(StopReason::from(misuse).into());
     }
-    pointers.iter().try_for_each(|pointer| check_pointer(function, pointer.as_ref()))
+    Ok(())
 }
 
 /// Errors if the pointer is longer than [`MAX_POINTER_LENGTH`].

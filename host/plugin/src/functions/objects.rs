@@ -6,12 +6,15 @@ use pilothouse_model::unquote_json;
 use wasmtime::component::Resource;
 
 use super::borrowed_arguments::{Caller, StringArgument};
-use super::{check_pointer, check_pointers};
+use super::{check_pointer, check_pointer_count};
 use crate::bindings::pilothouse::controller::objects::{Host, HostObject, Owner};
 use crate::bindings::pilothouse::controller::types::{ObjectKey, Pair};
 use crate::sandbox::{GuestState, ObjectHandle};
 
 type Handle = Resource<ObjectHandle>;
+
+/// Bytes of text that lookups of one call may read before the time is charged, about a millisecond.
+const TEXT_BETWEEN_CHARGES: usize = 1 << 20;
 
 impl Host for GuestState {}
 
@@ -142,8 +145,8 @@ pub(super) fn texts<C: Caller>(
     values("object.texts", caller, handle, pointers, unquote_json)
 }
 
-/// Reads and converts the JSON at each pointer. Charges the time to the call, because many pointers into a large object may take longer
-/// than a tick.
+/// Reads and converts the JSON at each pointer. Charges the time to the call after each few pointers, so that the call's limit ends it:
+/// many pointers into a large object may take longer than a tick.
 fn values<C: Caller>(
     function: &'static str,
     caller: &mut C,
@@ -151,10 +154,20 @@ fn values<C: Caller>(
     pointers: &[impl StringArgument<C>],
     convert: impl for<'a> Fn(&'a str) -> Cow<'a, str>,
 ) -> wasmtime::Result<Vec<Option<String>>> {
-    let mut since = caller.state().cpu.now();
-    let values = read_values(function, caller, handle, pointers, convert)?;
-    caller.state_mut().cpu.charge_since(&mut since)?;
+    check_pointer_count(function, pointers.len())?;
+    let mut size = size_of::<Option<String>>() * pointers.len();
+    let mut values = Vec::with_capacity(pointers.len());
+    let group = pointers_between_charges(caller.state().handles.get(handle)?.json().len());
+    for pointers in pointers.chunks(group) {
+        read_values(function, caller, handle, pointers, &convert, &mut size, &mut values)?;
+        caller.state_mut().cpu.charge_elapsed()?;
+    }
     Ok(values)
+}
+
+/// Returns how many pointers into an object of this size are looked up before the time is charged. Small objects are read in one pass.
+fn pointers_between_charges(json_size: usize) -> usize {
+    (TEXT_BETWEEN_CHARGES / json_size.max(1)).max(1)
 }
 
 fn read_values<C: Caller>(
@@ -163,18 +176,30 @@ fn read_values<C: Caller>(
     handle: &Handle,
     pointers: &[impl StringArgument<C>],
     convert: impl for<'a> Fn(&'a str) -> Cow<'a, str>,
-) -> wasmtime::Result<Vec<Option<String>>> {
+    size: &mut usize,
+    values: &mut Vec<Option<String>>,
+) -> wasmtime::Result<()> {
     let pointers: Vec<_> =
         pointers.iter().map(|pointer| pointer.read(caller)).collect::<wasmtime::Result<_>>()?;
-    check_pointers(function, &pointers)?;
+    pointers.iter().try_for_each(|pointer| check_pointer(function, pointer))?;
     let state = caller.state();
-    let mut size = size_of::<Option<String>>() * pointers.len();
-    let values = state.handles.get(handle)?.fields(&pointers).into_iter().map(|json| {
+    for json in state.handles.get(handle)?.fields(&pointers) {
         let value = json.map(&convert);
-        size += value.as_deref().map_or(0, str::len);
+        *size += value.as_deref().map_or(0, str::len);
         // Checked before each copy, so that no more is copied than one call may carry.
-        state.check_message_size(size)?;
-        Ok(value.map(Cow::into_owned))
-    });
-    values.collect()
+        state.check_message_size(*size)?;
+        values.push(value.map(Cow::into_owned));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_an_object_is_the_fewer_pointers_are_looked_up_before_the_time_is_charged() {
+        let groups = [0, 4 << 10, 1 << 20, 2 << 20, usize::MAX].map(pointers_between_charges);
+        assert_eq!(groups, [1 << 20, 256, 1, 1, 1]);
+    }
 }

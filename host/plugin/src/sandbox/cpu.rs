@@ -13,12 +13,17 @@ use super::StopReason;
 /// At each tick the guest yields its thread to the runtime. A guest that never returns therefore delays other tasks by at most a tick, and
 /// the timeout of the call (see `Instance`) gets polled.
 ///
-/// The engine does not interrupt host functions, however long they take. Those that may take longer than a tick charge their ticks
-/// themselves ([`CpuMeter::now`], [`CpuMeter::charge_since`]), and those that look at many objects also yield.
+/// The engine does not interrupt host functions, however long they take. All ticks that pass meanwhile are charged when the guest goes on.
+/// Host functions that may take longer than a tick charge them earlier ([`CpuMeter::charge_elapsed`]), so that the call's limit ends them,
+/// and those that look at many objects also yield. Ticks during which the guest is suspended are not charged.
 pub(crate) struct CpuMeter {
     tick: Duration,
     /// The engine's ticks so far.
     ticks: Arc<AtomicU64>,
+    /// The tick up to which ticks were charged.
+    charged: u64,
+    /// The tick at which the guest was last resumed.
+    resumed: Arc<AtomicU64>,
     /// Ticks charged to this call.
     used: u64,
     /// Ticks that this call may use.
@@ -29,12 +34,21 @@ pub(crate) struct CpuMeter {
 
 impl CpuMeter {
     pub(crate) fn new(tick: Duration, ticks: Arc<AtomicU64>) -> Self {
-        Self { tick, ticks, used: 0, allowed: 0, has_yielded: Arc::default() }
+        Self {
+            tick,
+            ticks,
+            charged: 0,
+            resumed: Arc::default(),
+            used: 0,
+            allowed: 0,
+            has_yielded: Arc::default(),
+        }
     }
 
     /// Starts a call that may compute for this long.
     pub(crate) fn begin_call(&mut self, allowed: Duration) {
         self.used = 0;
+        self.charged = self.now();
         self.has_yielded.store(false, Ordering::Relaxed);
         self.allowed = nanos(allowed).div_ceil(nanos(self.tick).max(1));
     }
@@ -49,24 +63,24 @@ impl CpuMeter {
         self.has_yielded.load(Ordering::Relaxed)
     }
 
-    /// Charges a tick to the running guest and makes it yield. Errors if its CPU time is used up.
+    /// Charges the ticks since the last charge to the running guest, at least one, and makes it yield. Errors if its CPU time is used up.
     pub(crate) fn on_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
-        self.charge(1)?;
+        let elapsed = self.take_elapsed();
+        self.charge(elapsed.max(1))?;
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(self.yield_now())))
     }
 
-    /// Returns the engine's ticks so far. A host function that may take long reads them when it begins.
-    pub(crate) fn now(&self) -> u64 {
-        self.ticks.load(Ordering::Relaxed)
+    /// Charges the ticks since the last charge. Returns whether there were any. Errors if the CPU time is used up.
+    pub(crate) fn charge_elapsed(&mut self) -> wasmtime::Result<bool> {
+        let elapsed = self.take_elapsed();
+        self.charge(elapsed)?;
+        Ok(elapsed > 0)
     }
 
-    /// Charges the ticks since `since` to the call and moves `since` to now. Returns whether there were any. Errors if the CPU time is used
-    /// up.
-    pub(crate) fn charge_since(&mut self, since: &mut u64) -> wasmtime::Result<bool> {
-        let now = self.now();
-        let passed = now.saturating_sub(std::mem::replace(since, now));
-        self.charge(passed)?;
-        Ok(passed > 0)
+    /// Returns a function to call whenever the guest is resumed: the ticks until then were not its CPU time.
+    pub(crate) fn on_resume(&self) -> impl Fn() + Send + use<> {
+        let (ticks, resumed) = (Arc::clone(&self.ticks), Arc::clone(&self.resumed));
+        move || resumed.store(ticks.load(Ordering::Relaxed), Ordering::Relaxed)
     }
 
     /// Lets other tasks run in the middle of the guest's computation.
@@ -77,6 +91,17 @@ impl CpuMeter {
             tokio::task::yield_now().await;
             has_yielded.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the ticks since the last charge during which the guest was not suspended.
+    fn take_elapsed(&mut self) -> u64 {
+        let (now, resumed) = (self.now(), self.resumed.load(Ordering::Relaxed));
+        let since = std::mem::replace(&mut self.charged, now).max(resumed);
+        now.saturating_sub(since)
+    }
+
+    fn now(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
     }
 
     fn charge(&mut self, ticks: u64) -> wasmtime::Result<()> {
@@ -114,14 +139,40 @@ mod tests {
         let ticks = Arc::new(AtomicU64::new(7));
         let mut meter = CpuMeter::new(Duration::from_millis(10), Arc::clone(&ticks));
         meter.begin_call(Duration::from_millis(25));
-        let mut since = meter.now();
-        assert!(!meter.charge_since(&mut since).expect("no time passed"));
+        assert!(!meter.charge_elapsed().expect("no time passed"));
         ticks.fetch_add(3, Ordering::Relaxed);
-        assert!(meter.charge_since(&mut since).expect("three ticks are allowed"));
+        assert!(meter.charge_elapsed().expect("three ticks are allowed"));
         assert_eq!(meter.used(), Duration::from_millis(30));
-        assert!(!meter.charge_since(&mut since).expect("they count once"));
+        assert!(!meter.charge_elapsed().expect("they count once"));
         ticks.fetch_add(1, Ordering::Relaxed);
-        let stopped = meter.charge_since(&mut since).expect_err("one too many");
+        let stopped = meter.charge_elapsed().expect_err("one too many");
         assert!(matches!(stopped.downcast_ref(), Some(StopReason::CpuTime)));
+    }
+
+    #[test]
+    fn ticks_that_a_host_function_does_not_charge_are_charged_when_the_guest_goes_on() {
+        let ticks = Arc::new(AtomicU64::new(7));
+        let mut meter = CpuMeter::new(Duration::from_millis(10), Arc::clone(&ticks));
+        meter.begin_call(Duration::from_millis(100));
+        ticks.fetch_add(5, Ordering::Relaxed);
+        assert!(meter.on_tick().is_ok());
+        assert_eq!(meter.used(), Duration::from_millis(50));
+        ticks.fetch_add(6, Ordering::Relaxed);
+        let stopped = meter.on_tick().err().expect("the time is used up");
+        assert!(matches!(stopped.downcast_ref(), Some(StopReason::CpuTime)));
+    }
+
+    #[test]
+    fn ticks_while_the_guest_is_suspended_are_not_charged() {
+        let ticks = Arc::new(AtomicU64::new(7));
+        let mut meter = CpuMeter::new(Duration::from_millis(10), Arc::clone(&ticks));
+        let resume = meter.on_resume();
+        meter.begin_call(Duration::from_millis(25));
+        ticks.fetch_add(100, Ordering::Relaxed);
+        resume();
+        assert!(!meter.charge_elapsed().expect("no time passed"));
+        ticks.fetch_add(2, Ordering::Relaxed);
+        assert!(meter.charge_elapsed().expect("two ticks are allowed"));
+        assert_eq!(meter.used(), Duration::from_millis(20));
     }
 }

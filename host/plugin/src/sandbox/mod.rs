@@ -127,13 +127,11 @@ impl GuestState {
         self.handles.is_leaking() || self.wasi_resources.is_leaking()
     }
 
-    /// Charges the ticks since `since` to the call, and yields to other tasks if there were any. Host functions that look at many objects
-    /// call this after every few.
-    pub(crate) async fn yield_after_tick(&mut self, since: &mut u64) -> wasmtime::Result<()> {
-        if self.cpu.charge_since(since)? {
+    /// Charges the ticks since the last charge to the call, and yields to other tasks if there were any. Host functions that look at many
+    /// objects call this after every few.
+    pub(crate) async fn yield_after_tick(&mut self) -> wasmtime::Result<()> {
+        if self.cpu.charge_elapsed()? {
             self.cpu.yield_now().await;
-            // The time that other tasks took is not this call's.
-            *since = self.cpu.now();
         }
         Ok(())
     }
