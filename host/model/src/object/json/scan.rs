@@ -77,6 +77,29 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Like [`members`](Self::members), for names that may have escapes: `value` is called with the JSON text of each name.
+    pub(crate) fn members_with_escapes(
+        &mut self,
+        mut value: impl FnMut(&mut Self, &'a str) -> Option<()>,
+    ) -> Option<()> {
+        self.take(b'{')?;
+        if self.take_if_next(b'}') {
+            return Some(());
+        }
+        loop {
+            self.skip_to_token()?;
+            let start = self.at();
+            self.string()?;
+            let name = self.text.get(start..self.at())?;
+            self.take(b':')?;
+            self.skip_to_token()?;
+            value(self, name)?;
+            if !self.comma_or_end(b'}')? {
+                return Some(());
+            }
+        }
+    }
+
     /// Reads an array. `value` is called at each element and must read it.
     pub(crate) fn elements(&mut self, mut value: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.take(b'[')?;

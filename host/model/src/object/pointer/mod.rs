@@ -7,10 +7,6 @@
 mod tests;
 
 use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::json::scan::Cursor;
 use super::metadata::Metadata;
@@ -19,8 +15,19 @@ use super::metadata::Metadata;
 enum Lookup<T> {
     Found(T),
     Absent,
-    /// The text needs a parser: a name has escapes, or values nest deeper than a scan goes.
-    NeedsParser,
+    /// The metadata and its hints are not enough, or a name has escapes: the text must be searched from its beginning.
+    Inconclusive,
+}
+
+impl<'a> Lookup<&'a str> {
+    /// Returns the value that a search of the whole text has found.
+    fn found(self) -> Option<&'a str> {
+        match self {
+            Self::Found(value) => Some(value),
+            // A search of the whole text is inconclusive for malformed text only.
+            Self::Absent | Self::Inconclusive => None,
+        }
+    }
 }
 
 impl<'a> Lookup<Cursor<'a>> {
@@ -30,10 +37,10 @@ impl<'a> Lookup<Cursor<'a>> {
             Self::Found(cursor) => {
                 let (start, mut end) = (cursor.at(), cursor);
                 let value = end.skip_value().and_then(|()| cursor.text().get(start..end.at()));
-                value.map_or(Lookup::NeedsParser, Lookup::Found)
+                value.map_or(Lookup::Inconclusive, Lookup::Found)
             }
             Self::Absent => Lookup::Absent,
-            Self::NeedsParser => Lookup::NeedsParser,
+            Self::Inconclusive => Lookup::Inconclusive,
         }
     }
 
@@ -42,7 +49,7 @@ impl<'a> Lookup<Cursor<'a>> {
         match (found, scanned) {
             (Some(child), _) => Self::Found(child),
             (None, Some(())) => Self::Absent,
-            (None, None) => Self::NeedsParser,
+            (None, None) => Self::Inconclusive,
         }
     }
 }
@@ -53,11 +60,7 @@ pub(super) fn find<'a>(json: &'a str, pointer: &str) -> Option<&'a str> {
         return Some(json);
     }
     let tokens = pointer.strip_prefix('/')?;
-    match resolve(Cursor::new(json), tokens).value() {
-        Lookup::Found(value) => Some(value),
-        Lookup::Absent => None,
-        Lookup::NeedsParser => find_with_parser(json, tokens),
-    }
+    resolve(Cursor::new(json), tokens).value().found()
 }
 
 /// As [`find`], in an object with this metadata.
@@ -65,7 +68,7 @@ pub(super) fn find_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> 
     match value_in(json, metadata, pointer) {
         Lookup::Found(value) => Some(value),
         Lookup::Absent => None,
-        Lookup::NeedsParser => find(json, pointer),
+        Lookup::Inconclusive => find(json, pointer),
     }
 }
 
@@ -111,7 +114,7 @@ fn name_in<'p>(parent: &str, pointer: &'p str) -> Option<&'p str> {
     pointer.strip_prefix(parent)?.strip_prefix('/').filter(|name| !name.contains('/'))
 }
 
-/// Finds the values of all pointers with this parent, which is an object. Returns `false` if that needs a parser.
+/// Finds the values of all pointers with this parent, which is an object. Returns `false` if each must be found on its own.
 fn find_siblings<'a, P: AsRef<str>>(
     json: &'a str,
     metadata: &Metadata,
@@ -122,7 +125,7 @@ fn find_siblings<'a, P: AsRef<str>>(
     let mut parent_cursor = match resolve_in(json, metadata, parent) {
         Lookup::Found(cursor) if cursor.first() == Some(b'{') => cursor,
         Lookup::Absent => return true,
-        Lookup::Found(_) | Lookup::NeedsParser => return false,
+        Lookup::Found(_) | Lookup::Inconclusive => return false,
     };
     let mut names = pointers.iter().filter_map(|pointer| name_in(parent, pointer.as_ref()));
     let mut missing = names.clone().count();
@@ -167,12 +170,12 @@ fn resolve_in<'a>(json: &'a str, metadata: &Metadata, pointer: &str) -> Lookup<C
             match field {
                 Some((cursor, None)) => Lookup::Found(cursor),
                 Some((cursor, Some(rest))) => resolve(cursor, &rest[1..]),
-                None => Lookup::NeedsParser,
+                None => Lookup::Inconclusive,
             }
         }
         // These members come before the end of the metadata, and an escaped name may be one of them.
-        None | Some(("apiVersion" | "kind" | "metadata", _)) => Lookup::NeedsParser,
-        Some((name, _)) if name.contains('~') => Lookup::NeedsParser,
+        None | Some(("apiVersion" | "kind" | "metadata", _)) => Lookup::Inconclusive,
+        Some((name, _)) if name.contains('~') => Lookup::Inconclusive,
         Some((name, None)) => top_level(json, metadata, name),
         Some((name, Some(rest))) => resolve_below_top_level(json, metadata, name, &rest[1..]),
     }
@@ -247,11 +250,7 @@ fn top_level<'a>(json: &'a str, metadata: &Metadata, name: &str) -> Lookup<Curso
 
 /// Returns the raw text of one member of an object.
 pub(super) fn member<'a>(json: &'a str, name: &str) -> Option<&'a str> {
-    match child(Cursor::new(json), name).value() {
-        Lookup::Found(value) => Some(value),
-        Lookup::Absent => None,
-        Lookup::NeedsParser => child_with_parser(json, name),
-    }
+    child(Cursor::new(json), name).value().found()
 }
 
 /// Returns the first token of a pointer, and the rest of the pointer if there are more tokens.
@@ -275,23 +274,63 @@ fn resolve<'a>(mut cursor: Cursor<'a>, tokens: &str) -> Lookup<Cursor<'a>> {
     Lookup::Found(cursor)
 }
 
-/// Finds a member or element of the value at the cursor. The text after that is not read.
-fn child<'a>(mut cursor: Cursor<'a>, token: &str) -> Lookup<Cursor<'a>> {
-    let mut found = None;
-    let scanned = match cursor.first() {
-        Some(b'{') => cursor.members(|cursor, name| skip_unless_found(cursor, name == token, &mut found)),
-        Some(b'[') => {
-            let wanted = index(token);
-            let mut position = 0;
-            cursor.elements(|cursor| {
-                let is_wanted = wanted == Some(position);
-                position += 1;
-                skip_unless_found(cursor, is_wanted, &mut found)
-            })
-        }
-        _ => return Lookup::Absent,
-    };
+/// Finds a member or element of the value at the cursor. The text after that is not read, so that a lookup reads no text more than a few
+/// times, however deep it goes.
+fn child<'a>(cursor: Cursor<'a>, token: &str) -> Lookup<Cursor<'a>> {
+    match cursor.first() {
+        Some(b'{') => match member_with_plain_name(cursor, token) {
+            Lookup::Inconclusive => member_with_any_name(cursor, token),
+            conclusive => conclusive,
+        },
+        Some(b'[') => element(cursor, token),
+        _ => Lookup::Absent,
+    }
+}
+
+/// Finds a member of the object at the cursor. Inconclusive if a name before it has escapes.
+fn member_with_plain_name<'a>(mut cursor: Cursor<'a>, token: &str) -> Lookup<Cursor<'a>> {
+    let (start, mut found) = (cursor.at(), None);
+    let scanned = cursor.members(|cursor, name| skip_unless_found(cursor, name == token, &mut found));
+    count_scanned(start, &cursor);
     Lookup::of_scan(found, scanned)
+}
+
+/// Finds a member of the object at the cursor, and decodes the names before it.
+fn member_with_any_name<'a>(mut cursor: Cursor<'a>, token: &str) -> Lookup<Cursor<'a>> {
+    let (start, mut found) = (cursor.at(), None);
+    let scanned = cursor
+        .members_with_escapes(|cursor, name| skip_unless_found(cursor, is_name(name, token), &mut found));
+    count_scanned(start, &cursor);
+    Lookup::of_scan(found, scanned)
+}
+
+/// Whether the JSON text of a member's name, which may have escapes, stands for `token`.
+fn is_name(json: &str, token: &str) -> bool {
+    if json.contains('\\') {
+        serde_json::from_str::<String>(json).is_ok_and(|name| name == token)
+    } else {
+        json.trim_matches('"') == token
+    }
+}
+
+/// Finds an element of the array at the cursor.
+fn element<'a>(mut cursor: Cursor<'a>, token: &str) -> Lookup<Cursor<'a>> {
+    let (start, wanted) = (cursor.at(), index(token));
+    let (mut position, mut found) = (0, None);
+    let scanned = cursor.elements(|cursor| {
+        let is_wanted = wanted == Some(position);
+        position += 1;
+        skip_unless_found(cursor, is_wanted, &mut found)
+    });
+    count_scanned(start, &cursor);
+    Lookup::of_scan(found, scanned)
+}
+
+/// Counts the text between `start` and the cursor for tests.
+#[cfg_attr(not(test), expect(unused_variables, reason = "only tests count"))]
+fn count_scanned(start: usize, cursor: &Cursor<'_>) {
+    #[cfg(test)]
+    tests::count_scanned(cursor.at() - start);
 }
 
 /// Skips a value; if it is the wanted one, stores its position and ends the scan instead.
@@ -313,15 +352,6 @@ fn index(token: &str) -> Option<usize> {
     if is_well_formed { token.parse().ok() } else { None }
 }
 
-/// As [`find`], with `serde_json`: for names with escapes, and for values that nest deeper than a scan goes.
-fn find_with_parser<'a>(json: &'a str, tokens: &str) -> Option<&'a str> {
-    let mut value = json;
-    for token in tokens.split('/') {
-        value = child_with_parser(value, &unescape(token)?)?;
-    }
-    Some(value)
-}
-
 /// Decodes a token: `~1` is `/` and `~0` is `~`. `None` for any other `~`.
 fn unescape(token: &str) -> Option<Cow<'_, str>> {
     if !token.contains('~') {
@@ -340,79 +370,4 @@ fn unescape(token: &str) -> Option<Cow<'_, str>> {
         }
     }
     Some(Cow::Owned(out))
-}
-
-fn child_with_parser<'a>(json: &'a str, token: &str) -> Option<&'a str> {
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    match json.as_bytes().first()? {
-        b'{' | b'[' => ChildSeed(token).deserialize(&mut deserializer).ok().flatten(),
-        _ => None,
-    }
-}
-
-/// Deserializes the raw text of one member or element, and skips the others.
-struct ChildSeed<'t>(&'t str);
-
-impl<'de> DeserializeSeed<'de> for ChildSeed<'_> {
-    type Value = Option<&'de str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ChildSeed<'_> {
-    type Value = Option<&'de str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object or a list")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(matches) = map.next_key_seed(NameSeed(self.0))? {
-            if matches && found.is_none() {
-                found = Some(map.next_value::<&'de RawValue>()?.get());
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let wanted = index(self.0);
-        let mut found = None;
-        let mut position = 0;
-        while let Some(value) = seq.next_element::<&'de RawValue>()? {
-            if wanted == Some(position) {
-                found = Some(value.get());
-            }
-            position += 1;
-        }
-        Ok(found)
-    }
-}
-
-/// Deserializes a member's name as whether it is the wanted one.
-struct NameSeed<'t>(&'t str);
-
-impl<'de> DeserializeSeed<'de> for NameSeed<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for NameSeed<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
-        Ok(text == self.0)
-    }
 }

@@ -1,10 +1,36 @@
 //! Lookups by scanning find what a parser finds.
 
-use proptest::prelude::*;
+use std::cell::Cell;
 
-use super::{find, find_with_parser};
+use std::fmt;
+
+use proptest::prelude::*;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{find, index, unescape};
 use crate::Object;
 use crate::object::tests::support::{all_options, object, pointers};
+
+thread_local! {
+    static SCANNED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts bytes that lookups of this thread read to find a member or an element.
+pub(super) fn count_scanned(bytes: usize) {
+    SCANNED.set(SCANNED.get() + bytes);
+}
+
+#[test]
+fn a_lookup_below_names_with_escapes_reads_the_text_a_few_times_however_deep_it_goes() {
+    const DEPTH: usize = 1_000;
+    let value = "x".repeat(10_000);
+    let json = format!(r#"{}"{value}"{}"#, r#"{"\n":0,"a":"#.repeat(DEPTH), "}".repeat(DEPTH));
+    SCANNED.set(0);
+    assert_eq!(find(&json, &"/a".repeat(DEPTH)).map(str::len), Some(value.len() + 2));
+    let scanned = SCANNED.get();
+    assert!((1..=3 * json.len()).contains(&scanned), "{scanned} bytes were read of {}", json.len());
+}
 
 #[test]
 fn pointers_reach_through_deep_values_and_escaped_names() {
@@ -15,6 +41,12 @@ fn pointers_reach_through_deep_values_and_escaped_names() {
     assert_eq!(find(&json, "/ab/x\ny/1"), Some("1"));
     assert_eq!(find(&json, &format!("/ab/x\ny/0{inside}")), Some("7"));
     assert_eq!(find(&json, &format!("/ab{inside}")), None);
+    // The first of equal names counts, and a name that stands for no text hides none.
+    let odd = r#"{"\ud800":1,"\"":2,"a\/b\"":3, "\u0061" :4,"a":5}"#;
+    assert_eq!(find(odd, "/\""), Some("2"));
+    assert_eq!(find(odd, "/a~1b\""), Some("3"));
+    assert_eq!(find(odd, "/a"), Some("4"));
+    assert_eq!(find(odd, "/b"), None);
 }
 
 #[test]
@@ -110,5 +142,89 @@ proptest! {
             let one_by_one: Vec<_> = twice.iter().map(|pointer| read.field(pointer)).collect();
             assert_eq!(read.fields(&twice), one_by_one, "{twice:?} of {}", read.json());
         });
+    }
+}
+
+/// As [`find`], with `serde_json`.
+fn find_with_parser<'a>(json: &'a str, tokens: &str) -> Option<&'a str> {
+    let mut value = json;
+    for token in tokens.split('/') {
+        value = child_with_parser(value, &unescape(token)?)?;
+    }
+    Some(value)
+}
+
+fn child_with_parser<'a>(json: &'a str, token: &str) -> Option<&'a str> {
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    match json.as_bytes().first()? {
+        b'{' | b'[' => ChildSeed(token).deserialize(&mut deserializer).ok().flatten(),
+        _ => None,
+    }
+}
+
+/// Deserializes the raw text of one member or element, and skips the others.
+struct ChildSeed<'t>(&'t str);
+
+impl<'de> DeserializeSeed<'de> for ChildSeed<'_> {
+    type Value = Option<&'de str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ChildSeed<'_> {
+    type Value = Option<&'de str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or a list")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(matches) = map.next_key_seed(NameSeed(self.0))? {
+            if matches && found.is_none() {
+                found = Some(map.next_value::<&'de RawValue>()?.get());
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let wanted = index(self.0);
+        let mut found = None;
+        let mut position = 0;
+        while let Some(value) = seq.next_element::<&'de RawValue>()? {
+            if wanted == Some(position) {
+                found = Some(value.get());
+            }
+            position += 1;
+        }
+        Ok(found)
+    }
+}
+
+/// Deserializes a member's name as whether it is the wanted one.
+struct NameSeed<'t>(&'t str);
+
+impl<'de> DeserializeSeed<'de> for NameSeed<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for NameSeed<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
+        Ok(text == self.0)
     }
 }
