@@ -155,8 +155,14 @@ pub trait Host: Send + Sync + 'static {
     /// Publishes a Kubernetes Event in the background.
     fn publish_event(&self, call: &Call, event: PluginEvent<'_>);
 
-    /// Logs one line of the plugin. The implementation enforces `limits.logLinesPerSecond` and `limits.logBytesPerSecond`.
-    fn log(&self, call: &Call, line: LogLine<'_>);
+    /// Logs one line of the plugin. The implementation enforces `limits.logLinesPerSecond` and `limits.logBytesPerSecond`. Returns `false` if
+    /// it dropped the line because of them.
+    fn log(&self, call: &Call, line: LogLine<'_>) -> bool;
+
+    /// Counts lines that the caller dropped because they followed a dropped line in the same write.
+    fn log_dropped(&self, call: &Call, lines: u64) {
+        let (_, _) = (call, lines);
+    }
 
     /// Records one sample of a metric. Its name and label keys are well-formed and its value is finite. The implementation checks that the
     /// sample is consistent with earlier ones.

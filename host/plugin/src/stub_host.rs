@@ -182,11 +182,13 @@ impl Host for StubHost {
 
     fn publish_event(&self, _: &Call, _: PluginEvent<'_>) {}
 
-    fn log(&self, _: &Call, line: LogLine<'_>) {
+    fn log(&self, _: &Call, line: LogLine<'_>) -> bool {
         let mut lines = self.lines.lock();
-        if lines.len() < Self::MAX_LINES {
+        let is_written = lines.len() < Self::MAX_LINES;
+        if is_written {
             lines.push(line.message.to_owned());
         }
+        is_written
     }
 
     fn metric(&self, _: &Call, _: MetricSample<'_>) {}

@@ -261,7 +261,7 @@ impl Host for GuestHost {
         }
     }
 
-    fn log(&self, call: &Call, line: LogLine<'_>) {
+    fn log(&self, call: &Call, line: LogLine<'_>) -> bool {
         let trace_id = match call {
             Call::Reconcile(_) => reconcile_context::trace(call).and_then(|trace| trace.sampled_id()),
             _ => None,
@@ -281,9 +281,16 @@ impl Host for GuestHost {
         }
         let log = &self.services.log;
         match line.source {
-            LogSource::Host => log.host(line.level, format_args!("{}", line.message), &context),
+            LogSource::Host => {
+                log.host(line.level, format_args!("{}", line.message), &context);
+                true
+            }
             source => log.guest(source, line.level, line.message, &context, line.fields.to_vec()),
         }
+    }
+
+    fn log_dropped(&self, _: &Call, lines: u64) {
+        self.services.log.count_dropped(lines);
     }
 
     fn metric(&self, _: &Call, sample: MetricSample<'_>) {

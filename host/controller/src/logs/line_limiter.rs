@@ -86,6 +86,11 @@ impl LineLimiter {
         false
     }
 
+    /// Counts lines that were dropped without asking, because they follow a dropped line.
+    pub(super) fn count_dropped(&mut self, lines: u64) {
+        self.dropped = self.dropped.saturating_add(lines);
+    }
+
     /// Charges the bytes of an admitted line.
     pub(super) fn charge(&mut self, bytes: usize) {
         self.bytes -= f64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -157,6 +162,15 @@ mod tests {
             limiter.take_due_report(start + REPORT_EVERY).map(|dropped_lines| dropped_lines.lines),
             Some(1)
         );
+    }
+
+    #[test]
+    fn lines_that_were_dropped_without_asking_are_in_the_report() {
+        let start = Instant::now();
+        let mut limiter = LineLimiter::new(Rate { lines: 0, bytes: 1 }, start);
+        assert!(!limiter.try_admit(start));
+        limiter.count_dropped(41);
+        assert_eq!(limiter.take_due_report(start).map(|dropped_lines| dropped_lines.lines), Some(42));
     }
 
     #[test]

@@ -255,7 +255,9 @@ impl Host for RecordedHost {
         self.answer(&request, HostAnswer::into_nothing);
     }
 
-    fn log(&self, _: &Call, _: LogLine<'_>) {}
+    fn log(&self, _: &Call, _: LogLine<'_>) -> bool {
+        true
+    }
 
     fn metric(&self, _: &Call, _: MetricSample<'_>) {}
 

@@ -403,8 +403,8 @@ impl Host for ObservedHost {
         });
     }
 
-    fn log(&self, call: &Call, line: LogLine<'_>) {
-        self.inner.log(call, line);
+    fn log(&self, call: &Call, line: LogLine<'_>) -> bool {
+        let is_written = self.inner.log(call, line);
         self.instance.report(|| HostCall {
             request: HostRequest::Log {
                 level: line.level,
@@ -414,6 +414,11 @@ impl Host for ObservedHost {
             },
             answer: HostAnswer::Nothing,
         });
+        is_written
+    }
+
+    fn log_dropped(&self, call: &Call, lines: u64) {
+        self.inner.log_dropped(call, lines);
     }
 
     fn metric(&self, call: &Call, sample: MetricSample<'_>) {

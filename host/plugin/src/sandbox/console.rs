@@ -68,8 +68,9 @@ impl Console {
 
     /// Ends the call: output without a line end becomes a line.
     pub(crate) fn end_call(&mut self) {
-        self.flush(Stream::Stdout);
-        self.flush(Stream::Stderr);
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            self.flush(stream, false);
+        }
     }
 
     /// Returns the last errors of this call: lines of standard error, and lines of the log at level error.
@@ -103,8 +104,10 @@ impl Console {
         self.emit(LogLevel::Warn, LogSource::Host, message, &[]);
     }
 
-    /// Writes to a standard stream. Each complete line is logged; a line longer than the limit is split.
+    /// Writes to a standard stream. Each complete line is logged; a line longer than the limit is split. After a line that the host drops,
+    /// the further lines of the same write are only counted.
     pub(crate) fn write(&mut self, stream: Stream, mut bytes: &[u8]) {
+        let (mut is_dropping, mut dropped) = (false, 0);
         while !bytes.is_empty() {
             let line_size = self.line_size;
             let buffer = self.buffer(stream);
@@ -117,8 +120,12 @@ impl Console {
             buffer.extend_from_slice(&chunk[..length]);
             bytes = &bytes[length..];
             if is_complete {
-                self.flush(stream);
+                dropped += u64::from(is_dropping);
+                is_dropping |= !self.flush(stream, is_dropping);
             }
+        }
+        if dropped > 0 {
+            self.host.log_dropped(&self.call, dropped);
         }
     }
 
@@ -145,26 +152,35 @@ impl Console {
         }
     }
 
-    fn flush(&mut self, stream: Stream) {
+    /// Ends the line in the stream's buffer, and logs it unless lines are being dropped. Returns whether the host has written it.
+    fn flush(&mut self, stream: Stream, is_dropping: bool) -> bool {
         let mut line = std::mem::take(self.buffer(stream));
         if line.is_empty() {
-            return;
+            return true;
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches(['\n', '\r']);
-        match stream {
-            Stream::Stdout => self.emit(LogLevel::Info, LogSource::Stdout, text, &[]),
+        let (level, source) = match stream {
+            Stream::Stdout => (LogLevel::Info, LogSource::Stdout),
             Stream::Stderr => {
                 self.push_last_line(text.to_owned());
-                self.emit(LogLevel::Warn, LogSource::Stderr, text, &[]);
+                (LogLevel::Warn, LogSource::Stderr)
             }
-        }
+        };
+        let is_written = !is_dropping && self.emit(level, source, text, &[]);
         line.clear();
         *self.buffer(stream) = line;
+        is_written
     }
 
-    fn emit(&mut self, level: LogLevel, source: LogSource, message: &str, fields: &[(String, String)]) {
-        self.host.log(&self.call, LogLine { level, source, message, fields });
+    fn emit(
+        &mut self,
+        level: LogLevel,
+        source: LogSource,
+        message: &str,
+        fields: &[(String, String)],
+    ) -> bool {
+        self.host.log(&self.call, LogLine { level, source, message, fields })
     }
 }
 

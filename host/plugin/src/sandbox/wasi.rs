@@ -14,11 +14,12 @@ use bytes::Bytes;
 use rand::TryRng;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx};
 
+use super::StopReason;
 use super::console::{SharedConsole, Stream};
-use crate::{Host, InstanceLimits};
+use crate::{Host, InstanceLimits, Misuse};
 
 /// Creates the WASI context of one instance.
 pub(crate) fn context(host: &Arc<dyn Host>, console: &SharedConsole, limits: &InstanceLimits) -> WasiCtx {
@@ -143,6 +144,15 @@ impl Pollable for Output {
 
 impl OutputStream for Output {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > WRITE_PERMIT {
+            let misuse = Misuse::ArgumentTooLong {
+                function: "output-stream.write",
+                argument: "a write",
+                allowed: WRITE_PERMIT,
+                given: bytes.len(),
+            };
+            return Err(StreamError::Trap(StopReason::from(misuse).into()));
+        }
         self.console.lock().write(self.stream, &bytes);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -45,6 +46,10 @@ pub(crate) struct FakeHost {
     queued: Mutex<Vec<HostMemoryCharge>>,
     /// Whether searches of the cache have no end.
     is_endless: bool,
+    /// The log lines that the host writes before it drops further ones; `None` for all.
+    allowed_lines: Option<usize>,
+    /// The lines that the caller of `log` dropped.
+    pub(crate) dropped_lines: AtomicU64,
 }
 
 impl FakeHost {
@@ -60,6 +65,11 @@ impl FakeHost {
     pub(crate) fn with_host_memory(self, bytes: usize) -> Self {
         self.host_memory.set_limit(bytes);
         self
+    }
+
+    /// Makes the host drop the log lines after this many.
+    pub(crate) fn allowing_lines(self, count: usize) -> Self {
+        Self { allowed_lines: Some(count), ..self }
     }
 
     /// Makes searches of the cache endless.
@@ -291,13 +301,19 @@ impl Host for FakeHost {
         self.record(format!("{}: event {key} {} {}", call.name(), event.warning, event.note));
     }
 
-    fn log(&self, call: &Call, line: LogLine<'_>) {
-        self.lines.lock().push(Line {
+    fn log(&self, call: &Call, line: LogLine<'_>) -> bool {
+        let mut lines = self.lines.lock();
+        lines.push(Line {
             call: call.name(),
             level: line.level,
             source: line.source,
             message: line.message.to_owned(),
         });
+        self.allowed_lines.is_none_or(|allowed| lines.len() <= allowed)
+    }
+
+    fn log_dropped(&self, _: &Call, lines: u64) {
+        self.dropped_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
     fn metric(&self, call: &Call, sample: MetricSample<'_>) {

@@ -90,7 +90,8 @@ impl PluginLog {
         budget.line_size = limits.log_line_size;
     }
 
-    /// Writes a line of the guest. `context` are the host's fields, whose names the guest's fields cannot have.
+    /// Writes a line of the guest, unless the limits drop it. `context` are the host's fields, whose names the guest's fields cannot have.
+    /// Returns whether the line was written.
     pub(crate) fn guest(
         &self,
         source: LogSource,
@@ -98,21 +99,25 @@ impl PluginLog {
         message: &str,
         context: Fields<'_>,
         mut fields: Vec<(String, String)>,
-    ) {
+    ) -> bool {
         let (admitted, dropped_lines) = {
             let (mut budget, now) = (self.budget.lock(), Instant::now());
             let admitted = budget.output.try_admit(now).then_some(budget.line_size);
             (admitted, budget.output.take_due_report(now))
         };
         self.report(dropped_lines);
-        if let Some(size) = admitted {
-            let is_of_host = |name: &str| {
-                HOST_FIELDS.contains(&name) || context.iter().any(|(reserved, _)| *reserved == name)
-            };
-            fields.retain(|(name, _)| !is_of_host(name));
-            cut(&mut fields, size);
-            self.write(source, level, message, to_pairs(context, size), fields, size);
-        }
+        let Some(size) = admitted else { return false };
+        let is_of_host =
+            |name: &str| HOST_FIELDS.contains(&name) || context.iter().any(|(reserved, _)| *reserved == name);
+        fields.retain(|(name, _)| !is_of_host(name));
+        cut(&mut fields, size);
+        self.write(source, level, message, to_pairs(context, size), fields, size);
+        true
+    }
+
+    /// Counts lines of the guest that were dropped because they follow a dropped line.
+    pub(crate) fn count_dropped(&self, lines: u64) {
+        self.budget.lock().output.count_dropped(lines);
     }
 
     /// Writes a line of the host about the plugin.

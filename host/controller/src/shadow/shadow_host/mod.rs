@@ -309,7 +309,9 @@ impl Host for ShadowHost {
 
     fn publish_event(&self, _: &Call, _: PluginEvent<'_>) {}
 
-    fn log(&self, _: &Call, _: LogLine<'_>) {}
+    fn log(&self, _: &Call, _: LogLine<'_>) -> bool {
+        true
+    }
 
     fn metric(&self, _: &Call, _: MetricSample<'_>) {}
 
