@@ -9,7 +9,7 @@ use pilothouse_informer::{
     FailureKind, IndexError, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription,
 };
 use pilothouse_model::{FieldSelector, GroupVersionKind, LabelSelector, ResourceType, Transform};
-use pilothouse_plugin::HostMemory;
+use pilothouse_plugin::{HostMemory, MAX_INDEX_VALUE, MAX_INDEX_VALUES};
 use tokio::time::{sleep, timeout};
 
 use super::authorization::{LoadAuthorization, crd_not_granted};
@@ -361,7 +361,8 @@ fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
     } else {
         ("owner-uid".to_owned(), IndexFn::owner_uid())
     };
-    Ok(SharedIndex { name, function })
+    // As for computed indexes: the informer evaluates these for every change of every object, for all plugins that name them.
+    Ok(SharedIndex { name, function: function.limited(MAX_INDEX_VALUES, MAX_INDEX_VALUE) })
 }
 
 /// Waits until the informer has its first list, and reports at intervals why it has not. Does not wait for

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pilothouse_model::{JsonPath, JsonPathError, Object};
 
@@ -27,6 +28,22 @@ pub struct IndexFn {
     function: Arc<Function>,
     /// Whether two versions of one object certainly have the same values, determined without computing the values.
     unchanged: fn(&Object, &Object) -> bool,
+    limits: Option<Limits>,
+    /// Whether an object was left out because of the limits, and the log says so.
+    has_warned: Arc<AtomicBool>,
+}
+
+/// Limits of the values of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Limits {
+    values: usize,
+    bytes: usize,
+}
+
+impl Limits {
+    fn allow(self, values: &[String]) -> bool {
+        values.len() <= self.values && values.iter().all(|value| value.len() <= self.bytes)
+    }
 }
 
 /// Why an index could not be added or read.
@@ -63,7 +80,22 @@ impl IndexFn {
         unchanged: fn(&Object, &Object) -> bool,
         function: impl Fn(&Object) -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { identity: Some(identity.into()), function: Arc::new(function), unchanged }
+        Self::new(Some(identity.into()), unchanged, Arc::new(function))
+    }
+
+    fn new(
+        identity: Option<Arc<str>>,
+        unchanged: fn(&Object, &Object) -> bool,
+        function: Arc<Function>,
+    ) -> Self {
+        Self { identity, function, unchanged, limits: None, has_warned: Arc::default() }
+    }
+
+    /// Limits the values of one object, duplicates included, and the bytes of each. The index leaves out an object that exceeds a limit,
+    /// and the log names the first one.
+    #[must_use]
+    pub fn limited(self, values: usize, bytes: usize) -> Self {
+        Self { limits: Some(Limits { values, bytes }), ..self }
     }
 
     /// Indexes objects by namespace. Cluster-scoped objects have no value.
@@ -126,16 +158,31 @@ impl IndexFn {
                 Vec::new()
             }
         };
-        Self { identity: None, function: Arc::new(guarded), unchanged: |_, _| false }
+        Self::new(None, |_, _| false, Arc::new(guarded))
     }
 
     /// Returns the values of one object, sorted and without duplicates.
     #[must_use]
     pub fn values(&self, object: &Object) -> Vec<String> {
         let mut values = (self.function)(object);
+        if let Some(limits) = self.limits.filter(|limits| !limits.allow(&values)) {
+            self.warn_once(object, limits);
+            return Vec::new();
+        }
         values.sort_unstable();
         values.dedup();
         values
+    }
+
+    fn warn_once(&self, object: &Object, Limits { values, bytes }: Limits) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            let (kind, key) = (object.kind(), object.key());
+            tracing::warn!(
+                index = ?self,
+                "the index leaves out the {kind} {key}, which has more than {values} values, or one of more than {bytes} bytes; the log \
+                 does not name further objects"
+            );
+        }
     }
 
     /// Whether two versions of one object certainly have the same values.
@@ -145,8 +192,9 @@ impl IndexFn {
 
     /// Whether both functions are known to return the same values.
     pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.function, &other.function)
-            || (self.identity.is_some() && self.identity == other.identity)
+        let is_same_function = Arc::ptr_eq(&self.function, &other.function)
+            || (self.identity.is_some() && self.identity == other.identity);
+        is_same_function && self.limits == other.limits
     }
 }
 

@@ -343,6 +343,33 @@ fn namespace_label_annotation_owner_and_field_indexes_are_built_in() {
 }
 
 #[test]
+fn an_index_leaves_out_an_object_with_too_many_values_or_too_long_ones() {
+    let object = |name: &str, values: &[&str]| {
+        let values = values.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(",");
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","namespace":"ns"}},"values":[{values}]}}"#
+        );
+        Object::from_json(text).expect("an object")
+    };
+    let field = || IndexFn::field(".values[*]").expect("a path");
+    for store in stores() {
+        store.add_index("all", field()).expect("new");
+        store.add_index("limited", field().limited(2, 3)).expect("new");
+        store.update(object("fits", &["a", "abc"]));
+        store.update(object("many", &["a", "b", "b"]));
+        store.update(object("long", &["a", "abcd"]));
+        assert_eq!(store.index_keys("all", "a").expect("there"), ["fits", "long", "many"].map(key));
+        assert_eq!(store.index_keys("limited", "a").expect("there"), [key("fits")]);
+        store.update(object("fits", &["a", "b", "c"]));
+        assert!(store.index_keys("limited", "a").expect("there").is_empty());
+        store.update(object("many", &["a"]));
+        assert_eq!(store.index_keys("limited", "a").expect("there"), [key("many")]);
+        store.replace_all(&[object("many", &["a", "b", "c"]), object("fits", &["a"])], "9");
+        assert_eq!(store.index_keys("limited", "a").expect("there"), [key("fits")]);
+    }
+}
+
+#[test]
 fn a_panicking_index_function_yields_no_value() {
     let store = Store::new();
     store.add_index("bad", IndexFn::computed(|_| panic!("a defect in the function"))).expect("new");
