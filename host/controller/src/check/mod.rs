@@ -224,7 +224,7 @@ fn crd_names(descriptor: &Descriptor) -> Vec<String> {
 /// Applies the given CRDs to the embedded server, so that it serves their kinds. Returns what is wrong with one.
 async fn apply_given_crds(servers: &CheckServers) -> Option<String> {
     let server = ApiClient::new(servers.embedded.clone()?);
-    let applied = apply_crds(&server, &servers.crds, &mut Vec::new()).await;
+    let applied = apply_crds(&server, None, &servers.crds, &mut Vec::new()).await;
     applied.err().map(|error| format!("--crds: {error}"))
 }
 

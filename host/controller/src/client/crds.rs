@@ -7,6 +7,9 @@ use super::{APPLY_PATCH, ApiClient, Payload, RequestError, query};
 
 /// The field manager of every CRD that the host applies.
 pub const FIELD_MANAGER: &str = "pilothouse-crds";
+/// The annotation of a CRD with the name of the plugin that installed it. Only that plugin changes the CRD: all plugins share a field
+/// manager, so the API server would let any of them do so.
+const INSTALLER: &str = "pilothouse.dev/installed-by";
 
 /// Why a CRD could not be applied.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +32,12 @@ pub(crate) enum CrdError {
          by hand"
     )]
     Managed { name: String, manager: String },
+    /// Another plugin installed the CRD, and the plugin's manifest differs from it.
+    #[error(
+        "the CRD {name:?} was installed by the plugin {installer:?} and differs from this plugin's manifest; make the manifests agree, or, \
+         if {installer:?} no longer needs it, hand it over: kubectl annotate --overwrite crd {name} {INSTALLER}={plugin}"
+    )]
+    OfOtherPlugin { name: String, installer: String, plugin: String },
 }
 
 fn remedy(source: &RequestError) -> &'static str {
@@ -58,9 +67,10 @@ impl CrdError {
 }
 
 /// Applies the manifests in order, up to the first that fails. Adds the names of those that were created or
-/// changed to `changed`.
+/// changed to `changed`. `plugin` is recorded as their installer. Callers that may run at the same time share a lock.
 pub(crate) async fn apply_crds(
     server: &ApiClient,
+    plugin: Option<&str>,
     crds: &[Value],
     changed: &mut Vec<String>,
 ) -> Result<(), CrdError> {
@@ -75,15 +85,23 @@ pub(crate) async fn apply_crds(
         if let Some(version) = removed_stored_version(&existing, crd) {
             return Err(CrdError::StoredVersion { name: name(), version });
         }
-        if let Some(manager) = other_manager(&existing) {
+        if let Some(owner) = other_owner(&existing, plugin) {
             // A real apply would make the host a manager, too, even of fields that it does not change.
             let dry_run_result = apply(server, &name(), crd, DryRun::Yes).await.map_err(refused)?;
             if dry_run_result["spec"] == existing["spec"] {
                 continue;
             }
-            return Err(CrdError::Managed { name: name(), manager: manager.to_owned() });
+            return Err(match owner {
+                Owner::Manager(manager) => CrdError::Managed { name: name(), manager: manager.to_owned() },
+                Owner::Plugin(installer) => CrdError::OfOtherPlugin {
+                    name: name(),
+                    installer: installer.to_owned(),
+                    plugin: plugin.unwrap_or_default().to_owned(),
+                },
+            });
         }
-        let applied = apply(server, &name(), crd, DryRun::No).await.map_err(refused)?;
+        let crd = with_installer(crd, plugin);
+        let applied = apply(server, &name(), &crd, DryRun::No).await.map_err(refused)?;
         if applied["spec"] != existing["spec"] {
             changed.push(name());
         }
@@ -108,6 +126,34 @@ async fn apply(server: &ApiClient, name: &str, crd: &Value, dry_run: DryRun) -> 
     let payload = Payload { content_type: APPLY_PATCH, body: crd.to_string().into() };
     let response = server.request(Method::PATCH, &path, Some(payload)).await?;
     Ok(serde_json::from_slice(&response).unwrap_or_default())
+}
+
+/// Returns the manifest with the annotation of its installer.
+fn with_installer(crd: &Value, plugin: Option<&str>) -> Value {
+    let mut crd = crd.clone();
+    let Some(plugin) = plugin else { return crd };
+    let annotations = &mut crd["metadata"]["annotations"];
+    if !annotations.is_object() {
+        *annotations = Value::Object(Default::default());
+    }
+    annotations[INSTALLER] = plugin.into();
+    crd
+}
+
+/// Who may change a CRD in place of the plugin.
+#[derive(Debug, PartialEq)]
+enum Owner<'a> {
+    Manager(&'a str),
+    Plugin(&'a str),
+}
+
+/// Returns the owner of an existing CRD, unless that is the plugin, or nobody yet.
+fn other_owner<'a>(existing: &'a Value, plugin: Option<&str>) -> Option<Owner<'a>> {
+    if let Some(manager) = other_manager(existing) {
+        return Some(Owner::Manager(manager));
+    }
+    let installer = existing["metadata"]["annotations"][INSTALLER].as_str()?;
+    (Some(installer) != plugin).then_some(Owner::Plugin(installer))
 }
 
 /// Returns the manager of the CRD's spec, unless the host is one of them.
@@ -208,6 +254,57 @@ mod tests {
         assert_eq!(other_manager(&existing(&[status.clone(), theirs, ours])), None);
         assert_eq!(other_manager(&existing(&[status])), None);
         assert_eq!(other_manager(&Value::Null), None);
+    }
+
+    #[tokio::test]
+    async fn a_plugin_does_not_change_the_crd_of_another_plugin() {
+        let crd = |field: &str| {
+            json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "foos.example.com"},
+                "spec": {
+                    "group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+                    "versions": [{
+                        "name": "v1", "served": true, "storage": true,
+                        "schema": {"openAPIV3Schema": {"type": "object", "properties": {field: {"type": "string"}}}}
+                    }]
+                }
+            })
+        };
+        let api = pilothouse_apiserver::ApiServer::builder().build();
+        let server = ApiClient::new(kube::Client::new(api.service(), "default"));
+        let apply = async |plugin: Option<&str>, field: &str| {
+            let mut changed = Vec::new();
+            apply_crds(&server, plugin, &[crd(field)], &mut changed).await.map(|()| changed)
+        };
+        let installer = async || {
+            let body = server.get(&path("foos.example.com")).await.expect("an answer").expect("the CRD");
+            let existing: Value = serde_json::from_slice(&body).expect("JSON");
+            existing["metadata"]["annotations"][INSTALLER].as_str().map(str::to_owned)
+        };
+        // A CRD that an older host installed belongs to the first plugin that applies it.
+        assert_eq!(apply(None, "a").await.expect("created").len(), 1);
+        assert_eq!(apply(Some("first"), "a").await.expect("unchanged").len(), 0);
+        assert_eq!(installer().await.as_deref(), Some("first"));
+        assert_eq!(apply(Some("first"), "b").await.expect("its own").len(), 1);
+        // Another plugin may bring the same CRD.
+        assert_eq!(apply(Some("second"), "b").await.expect("the same").len(), 0);
+        assert_eq!(installer().await.as_deref(), Some("first"));
+        let refused = apply(Some("second"), "c").await.expect_err("another plugin's");
+        assert!(!refused.is_transient());
+        assert_eq!(
+            refused.to_string(),
+            "the CRD \"foos.example.com\" was installed by the plugin \"first\" and differs from this plugin's manifest; make the \
+             manifests agree, or, if \"first\" no longer needs it, hand it over: kubectl annotate --overwrite crd foos.example.com \
+             pilothouse.dev/installed-by=second"
+        );
+        // The handover that the error describes.
+        let annotation = json!({"metadata": {"annotations": {INSTALLER: "second"}}}).to_string();
+        let patch = Payload { content_type: "application/merge-patch+json", body: annotation.into() };
+        let path = path("foos.example.com") + "?fieldManager=kubectl-annotate";
+        server.request(Method::PATCH, &path, Some(patch)).await.expect("annotated");
+        assert_eq!(apply(Some("second"), "c").await.expect("its own").len(), 1);
+        assert!(apply(Some("first"), "b").await.is_err());
     }
 
     #[test]

@@ -114,6 +114,7 @@ impl PluginHost {
             server: server.clone(),
             informers,
             grant_crds: options.grant_crds,
+            crd_lock: Arc::default(),
             grants: options.grants,
             access_review_interval: options.access_review_interval,
             tls: Tls::default(),

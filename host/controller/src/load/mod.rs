@@ -64,6 +64,8 @@ pub(crate) struct LoadServices {
     pub(crate) discovery: Discovery,
     pub(crate) informers: pilothouse_informer::InformerRegistry,
     pub(crate) grant_crds: bool,
+    /// Held while a plugin's CRDs are applied, so that no other plugin changes them between the look at one and its change.
+    pub(crate) crd_lock: Arc<tokio::sync::Mutex<()>>,
     pub(crate) grants: GrantMode,
     /// How often the permissions of a service account are reviewed.
     pub(crate) access_review_interval: Duration,
@@ -87,6 +89,7 @@ impl LoadServices {
             server,
             informers: pilothouse_informer::InformerRegistry::new(list_watches, options),
             grant_crds: false,
+            crd_lock: Arc::default(),
             grants: GrantMode::Declared,
             access_review_interval: Duration::from_secs(30),
             tls: Tls::default(),
@@ -189,7 +192,7 @@ pub(crate) async fn load(
     let mut crds = NewCrds::new(running);
     // The CRDs of a newer version stay when an older one runs again: objects may be stored in their versions.
     if !loaded.is_replacement {
-        let applied = apply_crds_and_wait(&services, descriptor, &inputs.sidecar, &report, &mut crds).await;
+        let applied = apply_crds_and_wait(&services, &inputs, descriptor, &report, &mut crds).await;
         applied.map_err(|problem| crds.with_applied_crds(problem))?;
     }
 
@@ -307,16 +310,16 @@ fn apply_limits(
 /// Applies the plugin's CRDs, if it is granted that, and waits until they are established.
 async fn apply_crds_and_wait(
     services: &LoadServices,
+    inputs: &LoadInputs<'_>,
     descriptor: &Descriptor,
-    sidecar: &Sidecar,
     report: &Report,
     new: &mut NewCrds<'_>,
 ) -> Result<(), LoadProblem> {
-    if descriptor.crds.is_empty() || !sidecar.grants.crds.unwrap_or(services.grant_crds) {
+    if descriptor.crds.is_empty() || !inputs.sidecar.grants.crds.unwrap_or(services.grant_crds) {
         return Ok(());
     }
     loop {
-        match new.apply(&services.server, &descriptor.crds).await {
+        match new.apply(services, &inputs.plugin.name, &descriptor.crds).await {
             Ok(()) => break,
             Err(error) if error.is_transient() => {
                 report(LoadStep::Waiting(WaitingFor::CrdRequest(error.to_string())));

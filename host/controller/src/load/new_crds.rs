@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::LoadProblem;
-use crate::client::{ApiClient, CrdError, apply_crds};
+use super::{LoadProblem, LoadServices};
+use crate::client::{CrdError, apply_crds};
 use crate::load::version::Version;
+use crate::name::PluginName;
 
 /// The CRDs that a load applied before its version runs.
 pub(super) struct NewCrds<'a> {
@@ -20,8 +21,16 @@ impl<'a> NewCrds<'a> {
 
     /// Applies the CRDs. The running version records which CRDs are no longer its own, since the load may be
     /// cancelled at any time.
-    pub(super) async fn apply(&mut self, server: &ApiClient, crds: &[Value]) -> Result<(), CrdError> {
-        let outcome = apply_crds(server, crds, &mut self.names).await;
+    pub(super) async fn apply(
+        &mut self,
+        services: &LoadServices,
+        plugin: &PluginName,
+        crds: &[Value],
+    ) -> Result<(), CrdError> {
+        let outcome = {
+            let _lock = services.crd_lock.lock().await;
+            apply_crds(&services.server, Some(plugin.as_str()), crds, &mut self.names).await
+        };
         if let Some(running) = self.running {
             let mut newer = running.newer_crds.lock();
             newer.extend(self.names.iter().cloned());

@@ -172,7 +172,9 @@ impl LoadProblem {
             // A busy machine makes a describe slow; any other fault will happen again.
             Self::Describe(DescribeError::Fault(fault)) => fault.is_timeout(),
             // Somebody may give up the fields, migrate the objects, or grant the host the permission.
-            Self::Crd(CrdError::StoredVersion { .. } | CrdError::Managed { .. }) => true,
+            Self::Crd(
+                CrdError::StoredVersion { .. } | CrdError::Managed { .. } | CrdError::OfOtherPlugin { .. },
+            ) => true,
             Self::AfterCrds { problem, .. } => problem.is_transient(),
             Self::Crd(CrdError::Refused { source, .. }) => matches!(source.code(), Some(403 | 409)),
             // The kernel may have killed the compiler for lack of memory.

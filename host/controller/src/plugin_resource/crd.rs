@@ -211,7 +211,7 @@ mod tests {
     async fn the_api_server_accepts_the_crd_and_refuses_hostile_objects() {
         let api = pilothouse_apiserver::ApiServer::builder().build();
         let server = crate::client::ApiClient::new(kube::Client::new(api.service(), "default"));
-        crate::client::apply_crds(&server, &[plugin_crd()], &mut Vec::new()).await.expect("accepted");
+        crate::client::apply_crds(&server, None, &[plugin_crd()], &mut Vec::new()).await.expect("accepted");
         let path = "/apis/pilothouse.dev/v1alpha1/namespaces/default/plugins?fieldValidation=Strict";
         let create = async |name: &str, spec: Value| {
             let object = json!({"apiVersion": "pilothouse.dev/v1alpha1", "kind": KIND, "metadata": {"name": name}, "spec": spec});

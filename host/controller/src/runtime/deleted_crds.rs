@@ -59,7 +59,11 @@ pub(super) async fn restore(
         if !is_granted {
             continue;
         }
-        if let Err(error) = apply_crds(&services.server, crds, &mut Vec::new()).await {
+        let applied = {
+            let _lock = services.crd_lock.lock().await;
+            apply_crds(&services.server, Some(plugin.name.as_str()), crds, &mut Vec::new()).await
+        };
+        if let Err(error) = applied {
             let delay = backoff::delay(failures, plugin.environment.randomness.fraction());
             failures = failures.saturating_add(1);
             running_status.set_crd_problem(Some(format!(

@@ -38,7 +38,7 @@ impl Cluster {
         let api = pilothouse_apiserver::ApiServer::builder().build();
         let client = kube::Client::new(api.service(), "default");
         let server = ApiClient::new(client.clone());
-        apply_crds(&server, &[plugin_crd()], &mut Vec::new()).await.expect("the CRD");
+        apply_crds(&server, None, &[plugin_crd()], &mut Vec::new()).await.expect("the CRD");
         let options = HostOptions {
             plugins: directory.to_owned(),
             api_server: "embedded".to_owned(),
