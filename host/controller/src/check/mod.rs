@@ -89,7 +89,7 @@ pub async fn check(engine: &Engine, path: &Path, servers: CheckServers) -> Resul
         .map_err(CheckError::server)?;
     if let Some(server) = &servers.embedded {
         let server = ApiClient::new(server.clone());
-        let applied = apply_crds(&server, &descriptor.crds, &mut Vec::new()).await;
+        let applied = apply_crds(&server, None, &descriptor.crds, &mut Vec::new()).await;
         problems.extend(applied.err().map(|error| error.to_string()));
     }
     problems.extend(namespace_trigger_problems(&watches));
