@@ -24,7 +24,7 @@ pub fn from_multiple<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> 
         .map_err(|error| describe_in(text, &error))
 }
 
-fn options(documents: usize) -> serde_saphyr::Options {
+pub(crate) fn options(documents: usize) -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: 64,
