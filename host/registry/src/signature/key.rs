@@ -33,6 +33,11 @@ impl PublicKey {
         Ok(Self { der, schemes })
     }
 
+    /// Whether this is the same key.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.der.as_bytes() == other.der.as_bytes()
+    }
+
     /// Whether this is a signature of the message by this key.
     pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         let signature = SignatureBytes::new(signature.to_vec());

@@ -47,6 +47,20 @@ pub(super) enum Subject {
     Pattern(Regex),
 }
 
+impl Identity {
+    /// Whether one signature can be by both, as far as that can be seen from how they are written.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        let is_same_subject = match (&self.subject, &other.subject) {
+            (Subject::Exact(subject), Subject::Exact(other)) => subject == other,
+            (Subject::Pattern(pattern), Subject::Pattern(other)) => pattern.as_str() == other.as_str(),
+            // The pattern may match others, too, but a signature by this subject would count for both.
+            (Subject::Exact(subject), Subject::Pattern(pattern))
+            | (Subject::Pattern(pattern), Subject::Exact(subject)) => pattern.is_match(subject),
+        };
+        self.issuer == other.issuer && is_same_subject
+    }
+}
+
 impl TrustRoot {
     /// Reads the file `trusted_root.json`, as `cosign trusted-root create` or Sigstore's repository has it.
     pub(super) fn read(path: &Path) -> Result<Self, RegistryError> {

@@ -8,6 +8,7 @@ mod crypto;
 mod key;
 mod keyless;
 mod material;
+mod pattern;
 mod payload;
 mod policy;
 mod policy_document;

@@ -24,6 +24,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::key::PublicKey;
 use super::keyless::{Identity, Subject, TrustRoot};
+use super::pattern::Pattern;
 use super::policy_document::{KeylessDocument, PolicyDocument, Require, RuleDocument, SignerDocument};
 use crate::credentials::read_bounded;
 use crate::digest::Digest;
@@ -70,10 +71,6 @@ pub(super) enum SignerKind {
     Keyless(Identity),
 }
 
-/// A pattern of registries and repositories. `*` stands for any text without a slash, `**` for any text.
-#[derive(Clone, Debug)]
-struct Pattern(String);
-
 impl SignaturePolicy {
     /// Reads a policy. The files that it names are relative to it.
     ///
@@ -100,7 +97,10 @@ impl SignaturePolicy {
             ));
         }
         if document.rules.len() > MAX_ENTRIES {
-            return Err(invalid("it has too many rules", "use fewer patterns with **"));
+            return Err(invalid(
+                &format!("it has {} rules, and at most {MAX_ENTRIES} are accepted", document.rules.len()),
+                "use fewer patterns with **",
+            ));
         }
         let mut content = text.as_bytes().to_vec();
         let rules = document.rules.into_iter().enumerate().map(|(index, rule)| {
@@ -108,6 +108,7 @@ impl SignaturePolicy {
                 .map_err(|error| error.in_context(format!("rule {}", index + 1)))
         });
         let rules = rules.collect::<Result<Vec<_>, _>>()?;
+        check_that_all_count(&rules)?;
         let trust_root = match &document.trust_root {
             Some(name) => {
                 let path = folder.join(name);
@@ -147,12 +148,10 @@ impl SignaturePolicy {
 
 impl Rule {
     fn of(document: RuleDocument, folder: &Path, content: &mut Vec<u8>) -> Result<Self, RegistryError> {
-        if document.patterns.is_empty() || document.patterns.len() > MAX_ENTRIES {
-            return Err(invalid(
-                "match has no pattern, or too many",
-                "write for example [\"ghcr.io/team/**\"]",
-            ));
+        if document.patterns.is_empty() {
+            return Err(invalid("match has no pattern", "write for example [\"ghcr.io/team/**\"]"));
         }
+        at_most(document.patterns.len(), "match", "patterns", "use fewer patterns with **")?;
         let patterns =
             document.patterns.iter().map(|text| Pattern::parse(text)).collect::<Result<Vec<_>, _>>()?;
         if document.unsigned {
@@ -161,34 +160,112 @@ impl Rule {
             }
             return Ok(Self { patterns, required: 0, signers: Vec::new() });
         }
-        if document.signers.is_empty() || document.signers.len() > MAX_ENTRIES {
-            return Err(invalid("it has no signers, or too many", "add one, or write unsigned: true"));
+        if document.signers.is_empty() {
+            return Err(invalid(
+                "it has no signers",
+                "name who has to have signed (keyFile, key or keyless), or write unsigned: true in place of signers if no signature is needed",
+            ));
         }
-        let all = document.signers.len();
-        let required = match document.require {
-            None => all,
-            Some(Require::Count(count)) if (1..=all).contains(&count) => count,
-            Some(Require::Word(word)) if word == "all" => all,
-            Some(Require::Word(word)) if word == "any" => 1,
-            Some(_) => {
-                return Err(invalid("require is out of range", "write all, any, or a number of its signers"));
-            }
-        };
+        at_most(document.signers.len(), "signers", "signers", "split the rule")?;
+        let required = required(document.require.as_ref(), document.signers.len())?;
         let signers = document.signers.into_iter().map(|signer| Signer::of(signer, folder, content));
         let signers = signers.collect::<Result<Vec<_>, _>>()?;
-        for (index, signer) in signers.iter().enumerate() {
-            if signers[..index].iter().any(|other| other.name == signer.name) {
-                return Err(invalid(
-                    &format!("two signers have the name {:?}", excerpt(&signer.name)),
-                    "rename one",
-                ));
-            }
-        }
+        check_that_signers_differ(&signers, required)?;
         Ok(Self { patterns, required, signers })
     }
 }
 
+/// Returns how many of `all` signers have to have signed.
+fn required(require: Option<&Require>, all: usize) -> Result<usize, RegistryError> {
+    let written = match require {
+        None => return Ok(all),
+        Some(Require::Word(word)) if word == "all" => return Ok(all),
+        Some(Require::Word(word)) if word == "any" => return Ok(1),
+        Some(Require::Word(word)) => format!("{:?}", excerpt(word)),
+        Some(Require::Other(_)) => "its value".to_owned(),
+        Some(Require::Number(number)) => {
+            match number.as_u64().and_then(|count| usize::try_from(count).ok()) {
+                Some(count) if (1..=all).contains(&count) => return Ok(count),
+                _ => number.to_string(),
+            }
+        }
+    };
+    let remedy = match written.as_str() {
+        "0" => "; for plugins without signatures, write unsigned: true in place of require and signers",
+        _ => "",
+    };
+    Err(invalid(
+        &format!(
+            "require: {written} is neither all, any, nor a number from 1 to {all}, which is how many signers there are"
+        ),
+        &format!("correct it, or leave it out for all{remedy}"),
+    ))
+}
+
+/// Checks that no signature could count for two signers of which both are needed.
+fn check_that_signers_differ(signers: &[Signer], required: usize) -> Result<(), RegistryError> {
+    for (index, signer) in signers.iter().enumerate() {
+        for other in &signers[..index] {
+            let names = format!("{:?} and {:?}", excerpt(&other.name), excerpt(&signer.name));
+            if other.name == signer.name {
+                let name = excerpt(&signer.name);
+                return Err(invalid(&format!("two signers have the name {name:?}"), "rename one"));
+            }
+            if required > 1 && signer.shares_signatures_with(other) {
+                return Err(invalid(
+                    &format!(
+                        "the signers {names} are the same key or identity, whose one signature would count twice"
+                    ),
+                    "remove one of them, or write require: any",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that each pattern can be reached: the first rule that matches counts, so a wide pattern before a narrow one leaves that without effect.
+fn check_that_all_count(rules: &[Rule]) -> Result<(), RegistryError> {
+    for (index, rule) in rules.iter().enumerate() {
+        let before = || rules[..index].iter().enumerate();
+        for pattern in &rule.patterns {
+            let covering = before().find_map(|(number, earlier)| {
+                Some((number, earlier.patterns.iter().find(|earlier| earlier.covers(pattern))?))
+            });
+            let Some((number, earlier)) = covering else { continue };
+            let (pattern, earlier) = (excerpt(pattern.as_str()), excerpt(earlier.as_str()));
+            return Err(invalid(
+                &format!(
+                    "rule {}: the pattern {pattern:?} never counts, because {earlier:?} of rule {} matches the same and comes first",
+                    index + 1,
+                    number + 1
+                ),
+                "put the narrower rule first, or remove one of the patterns",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn at_most(count: usize, member: &str, what: &str, remedy: &str) -> Result<(), RegistryError> {
+    if count <= MAX_ENTRIES {
+        return Ok(());
+    }
+    Err(invalid(&format!("{member}: there are {count} {what}, and a rule has at most {MAX_ENTRIES}"), remedy))
+}
+
 impl Signer {
+    /// Whether both are the same key or identity, and one signature can have the annotations of both.
+    fn shares_signatures_with(&self, other: &Self) -> bool {
+        let is_same = match (&self.kind, &other.kind) {
+            (SignerKind::Key(key), SignerKind::Key(other)) => key.is_same(other),
+            (SignerKind::Keyless(identity), SignerKind::Keyless(other)) => identity.overlaps(other),
+            _ => false,
+        };
+        let agrees = |(name, value)| other.annotations.get(name).is_none_or(|annotation| annotation == value);
+        is_same && self.annotations.iter().all(agrees)
+    }
+
     fn of(document: SignerDocument, folder: &Path, content: &mut Vec<u8>) -> Result<Self, RegistryError> {
         let context = format!("the signer {:?}", excerpt(&document.name));
         let kind = match (document.key, document.key_file, document.keyless) {
@@ -209,8 +286,11 @@ impl Signer {
 impl Identity {
     fn of(document: KeylessDocument) -> Result<Self, RegistryError> {
         let subject = match (document.subject, document.subject_regex) {
-            (Some(subject), None) => Subject::Exact(subject),
-            (None, Some(pattern)) => Subject::Pattern(whole(&pattern)?),
+            (Some(subject), None) if !subject.is_empty() => Subject::Exact(subject),
+            (None, Some(pattern)) if !pattern.is_empty() => Subject::Pattern(whole(&pattern)?),
+            (Some(_), None) | (None, Some(_)) => {
+                return Err(invalid("the subject of keyless is empty, so nobody has it", "name who signs"));
+            }
             _ => {
                 return Err(invalid(
                     "keyless needs exactly one of subject and subjectRegex",
@@ -237,50 +317,7 @@ fn whole(pattern: &str) -> Result<Regex, RegistryError> {
     })
 }
 
-impl Pattern {
-    fn parse(text: &str) -> Result<Self, RegistryError> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:/_-*[]".contains(&byte);
-        if text.is_empty() || text.len() > 512 || !text.bytes().all(is_plain) {
-            return Err(invalid(
-                &format!("the pattern {:?} is invalid", excerpt(text)),
-                "write REGISTRY/REPOSITORY without oci:// and without a tag; * and ** are wildcards",
-            ));
-        }
-        Ok(Self(text.to_ascii_lowercase()))
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        matches(self.0.as_bytes(), name.as_bytes())
-    }
-}
-
-/// Whether the pattern matches the whole name. Takes at most the product of both lengths in steps.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    // `reached[i]`: the part of the pattern so far matches the first `i` bytes.
-    let mut reached = vec![false; name.len() + 1];
-    reached[0] = true;
-    let mut rest = pattern;
-    while let Some((&first, after)) = rest.split_first() {
-        let mut next = vec![false; name.len() + 1];
-        if first == b'*' {
-            let is_double = after.first() == Some(&b'*');
-            for at in 0..=name.len() {
-                let extends = at > 0 && next[at - 1] && (is_double || name[at - 1] != b'/');
-                next[at] = reached[at] || extends;
-            }
-            rest = if is_double { &after[1..] } else { after };
-        } else {
-            for at in 1..=name.len() {
-                next[at] = reached[at - 1] && name[at - 1] == first;
-            }
-            rest = after;
-        }
-        reached = next;
-    }
-    reached[name.len()]
-}
-
-fn invalid(problem: &str, remedy: &str) -> RegistryError {
+pub(super) fn invalid(problem: &str, remedy: &str) -> RegistryError {
     RegistryError::new(Problem::Invalid, format!("{problem}; {remedy}"))
 }
 
@@ -290,28 +327,6 @@ mod tests {
 
     fn policy(text: &str) -> Result<SignaturePolicy, RegistryError> {
         SignaturePolicy::parse(text.as_bytes(), Path::new("/nowhere"))
-    }
-
-    #[test]
-    fn a_star_stays_within_a_part_and_two_do_not() {
-        for (pattern, name, expected) in [
-            ("ghcr.io/team/*", "ghcr.io/team/a", true),
-            ("ghcr.io/team/*", "ghcr.io/team/a/b", false),
-            ("ghcr.io/team/**", "ghcr.io/team/a/b", true),
-            ("ghcr.io/**", "ghcr.io.evil.example/a", false),
-            ("*.example/**", "a.example/b", true),
-            ("*.example/**", "evil/a.example/b", false),
-            ("ghcr.io/team", "ghcr.io/team2", false),
-            ("**", "anything/at/all", true),
-            ("a*b*c", "aXbXbXc", true),
-            ("a*b*c", "aXbX", false),
-        ] {
-            assert_eq!(
-                Pattern::parse(pattern).expect("a pattern").matches(name),
-                expected,
-                "{pattern} {name}"
-            );
-        }
     }
 
     #[test]
@@ -329,7 +344,10 @@ mod tests {
         for (text, problem) in [
             ("", "docs/registries.md"),
             ("rules: []", "no rules"),
-            ("rules: [{match: [a/b]}]", "no signers"),
+            ("rules: [{match: [a/b]}]", "rule 1: it has no signers; name who has to have signed"),
+            ("rules: [{match: [a/b], signers: []}]", "or write unsigned: true in place of signers"),
+            ("rules: [{match: [a/b], signers: [], require: any}]", "no signers"),
+            ("rules: [{match: [a.b], unsigned: true}]", "write for example a.b/**"),
             ("rules: [{match: [], unsigned: true}]", "no pattern"),
             ("rules: [{match: ['oci://a b'], unsigned: true}]", "pattern"),
             ("rules: [{match: [a/b], unsigned: true, require: any}]", "both"),
@@ -348,12 +366,12 @@ mod tests {
             ),
             (&format!("rules: [{{match: [a/b], signers: [{{name: x, {keyless}}}]}}]"), "trustRoot"),
             (
-                &format!("rules: [{{match: [a/b], require: 2, signers: [{{name: x, {keyless}}}]}}]"),
-                "out of range",
+                "rules: [{match: [a/b], signers: [{name: x, keyless: {issuer: i, subject: ''}}]}]",
+                "so nobody has it",
             ),
             (
-                &format!("rules: [{{match: [a/b], require: some, signers: [{{name: x, {keyless}}}]}}]"),
-                "out of range",
+                "rules: [{match: [a/b], signers: [{name: x, keyless: {issuer: i, subjectRegex: ''}}]}]",
+                "so nobody has it",
             ),
             (
                 &format!(
@@ -365,6 +383,80 @@ mod tests {
             let error = policy(text).expect_err(text).to_string();
             assert!(error.contains(problem), "{text}: {error}");
         }
+    }
+
+    /// Returns the error of a policy with a rule of two signers, which always lacks its trust root.
+    fn required_of_two(require: &str) -> String {
+        let signer = |name: &str| format!("{{name: {name}, keyless: {{issuer: i, subject: {name}}}}}");
+        let text = format!(
+            "rules: [{{match: [a/b], require: {require}, signers: [{}, {}]}}]",
+            signer("x"),
+            signer("y")
+        );
+        policy(&text).expect_err(&text).to_string()
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_required_is_refused_with_the_range() {
+        for require in ["0", "3", "-1", "1.5", "99999999999999999999", "some", "''", "[1]", "{a: 1}", "true"]
+        {
+            let error = required_of_two(require);
+            assert!(
+                error.contains("nor a number from 1 to 2, which is how many signers there are"),
+                "{error}"
+            );
+        }
+        assert!(required_of_two("0").contains("write unsigned: true"), "the remedy for no signature");
+        for require in ["1", "2", "all", "any"] {
+            assert!(required_of_two(require).contains("trustRoot"), "{require} is accepted");
+        }
+    }
+
+    #[test]
+    fn one_signature_does_not_count_for_two_signers() {
+        let signer = |name: &str, subject: &str, annotation: &str| {
+            format!("{{name: {name}, keyless: {{issuer: i, {subject}}}, annotations: {{{annotation}}}}}")
+        };
+        let error = |require: &str, signers: [String; 2]| {
+            let text =
+                format!("rules: [{{match: [a/b], require: {require}, signers: [{}]}}]", signers.join(", "));
+            policy(&text).expect_err(&text).to_string()
+        };
+        let two =
+            |first: &str, second: &str| [signer("x", "subject: s", first), signer("y", "subject: s", second)];
+        assert!(error("all", two("", "")).contains("\"x\" and \"y\" are the same key or identity"));
+        assert!(error("2", two("env: prod", "")).contains("would count twice; remove one of them"));
+        let patterns = ["x", "y"].map(|name| signer(name, "subjectRegex: s.*", ""));
+        assert!(error("all", patterns).contains("would count twice"));
+        // Only the missing trust root is wrong with these.
+        for (require, signers) in [
+            ("any", two("env: prod", "env: test")),
+            ("all", two("env: prod", "env: test")),
+            ("all", [signer("x", "subject: s", ""), signer("y", "subject: t", "")]),
+        ] {
+            let error = error(require, signers);
+            assert!(error.contains("trustRoot"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_without_effect_is_refused() {
+        let error = |first: &str, second: &str| {
+            let text = format!(
+                "rules:\n- {{match: [{first}], unsigned: true}}\n- {{match: [other.example/x, {second}], unsigned: true}}\n"
+            );
+            policy(&text).map(drop).map_err(|error| error.to_string())
+        };
+        let refused = error("'**'", "ghcr.io/team/a").expect_err("the second rule never counts");
+        assert!(refused.contains("rule 2: the pattern \"other.example/x\" never counts"), "{refused}");
+        let refused = error("'ghcr.io/**'", "'ghcr.io/team/*'").expect_err("one pattern never counts");
+        assert!(
+            refused.contains(
+                "\"ghcr.io/team/*\" never counts, because \"ghcr.io/**\" of rule 1 matches the same"
+            ),
+            "{refused}"
+        );
+        assert_eq!(error("'ghcr.io/team/*'", "'ghcr.io/**'"), Ok(()));
     }
 
     #[test]

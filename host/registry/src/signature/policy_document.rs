@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Number;
 
 /// Which signatures plugins from registries need. The first rule that matches a reference counts, and one that no rule matches is refused.
 #[derive(Deserialize)]
@@ -42,9 +44,12 @@ pub(super) struct RuleDocument {
 #[serde(untagged)]
 pub(super) enum Require {
     /// At least this many signers.
-    Count(#[cfg_attr(test, schemars(range(min = 1, max = 100)))] usize),
+    Number(#[cfg_attr(test, schemars(with = "usize", range(min = 1, max = 100)))] Number),
     /// All signers, or any of them.
     Word(#[cfg_attr(test, schemars(regex(pattern = "^(all|any)$")))] String),
+    /// What is neither. It is refused.
+    #[cfg_attr(test, schemars(skip))]
+    Other(IgnoredAny),
 }
 
 /// A key or an identity: exactly one of `key`, `keyFile` and `keyless`.
