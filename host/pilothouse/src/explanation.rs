@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use pilothouse_controller::{
-    EntryDetail, Explanation, JournalEntry, KeyStateName, PredicateValue, QueueSituation, ServerObject,
-    Situation, printable,
+    EntryDetail, Explanation, JournalEntry, KeyStateName, PluginOrigin, PredicateValue, QueueSituation,
+    ServerObject, Situation, printable,
 };
 
 /// One line. `--follow` prints it again when its identity changes: the text without the durations that grow by themselves.
@@ -67,6 +67,7 @@ pub(crate) fn situation(now: &Situation) -> Vec<Row> {
         state = format!("{state}: {}", plugin.error);
     }
     let mut rows = vec![Row::new("plugin", state)];
+    rows.extend(now.source.as_ref().map(source));
     if let Some(version) = &now.version {
         let digest = version.digest.get(..12).unwrap_or_default();
         let canary = if version.canary { ", the canary" } else { ", not the canary" };
@@ -107,6 +108,16 @@ pub(crate) fn situation(now: &Situation) -> Vec<Row> {
     }
     rows.push(queue(now.queue.as_ref()));
     rows
+}
+
+/// Describes what a plugin from a registry is made of, and when that was checked.
+fn source(source: &PluginOrigin) -> Row {
+    let checked = match &source.checked_at {
+        Some(time) => format!("checked at {time}"),
+        None => "not checked since the host started".to_owned(),
+    };
+    let identity = Some(format!("source {source}"));
+    Row { identity, ..Row::new("source", format!("{source}, {checked}")) }
 }
 
 /// Describes the object in the cache or on the server.
@@ -261,6 +272,23 @@ pub(crate) mod tests {
         let line = |canary| texts(&json!({"version": version(canary)}), &json!([])).remove(2);
         assert_eq!(line(true), "  version    2.0 (abababababab), the canary");
         assert_eq!(line(false), "  version    2.0 (abababababab), not the canary");
+    }
+
+    #[test]
+    fn the_source_of_a_plugin_is_shown_with_the_time_of_its_check() {
+        let lines = |digest: &str, checked: &Value| {
+            let source = json!({"image": "oci://r.example/p:1", "digest": digest, "decision": "signed by ci", "checkedAt": checked});
+            lines(&explanation(&json!({"source": source}), &json!([])))
+        };
+        let checked = lines("sha256:1", &json!("T1"));
+        assert_eq!(
+            checked[2].text,
+            "  source     oci://r.example/p:1 (sha256:1): signed by ci, checked at T1"
+        );
+        let unchecked = lines("sha256:1", &Value::Null);
+        assert!(unchecked[2].text.ends_with(": signed by ci, not checked since the host started"));
+        assert!(unchecked.iter().all(|line| line.is_among(&checked)), "a check alone is no news");
+        assert!(!lines("sha256:2", &json!("T1"))[2].is_among(&checked));
     }
 
     #[test]

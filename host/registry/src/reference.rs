@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError, excerpt};
 
-/// The scheme that the command line and configuration files accept before a reference.
+/// The scheme before a reference. It may be left out where a reference is read, and is there wherever one is printed.
 pub const SCHEME: &str = "oci://";
 
 /// The longest reference, in bytes.

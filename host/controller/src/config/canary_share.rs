@@ -29,8 +29,8 @@ pub struct CanaryMembers {
     /// The percentage of the namespaces, and of the cluster-scoped objects, that it reconciles, from 1 to 100. Each
     /// is chosen by a hash of its name, and remains chosen if the percentage is raised.
     #[serde(default)]
-    #[schemars(range(min = 1, max = 100))]
-    percent: Option<u8>,
+    #[schemars(with = "Option<u8>", range(min = 1, max = 100))]
+    percent: Option<i128>,
 }
 
 /// Error for a share that cannot be that of a canary.
@@ -43,7 +43,7 @@ pub enum CanaryError {
     #[error(
         "rollout.canary.percent: {0} is not between 1 and 100; leave canary out to replace the running version at once"
     )]
-    Percent(u8),
+    Percent(i128),
     /// No namespace, or too many.
     #[error("rollout.canary.namespaces: there are {0} namespaces, and a canary has 1 to {max}", max = MAX_NAMESPACES)]
     Count(usize),
@@ -57,8 +57,11 @@ impl TryFrom<CanaryMembers> for CanaryShare {
 
     fn try_from(members: CanaryMembers) -> Result<Self, CanaryError> {
         match (members.namespaces, members.percent) {
-            (None, Some(percent)) if (1..=100).contains(&percent) => Ok(Self::Percent(percent)),
-            (None, Some(percent)) => Err(CanaryError::Percent(percent)),
+            // A number that does not fit into the type is refused with the same range as any other.
+            (None, Some(percent)) => match u8::try_from(percent) {
+                Ok(percent @ 1..=100) => Ok(Self::Percent(percent)),
+                _ => Err(CanaryError::Percent(percent)),
+            },
             (Some(mut names), None) => {
                 if !(1..=MAX_NAMESPACES).contains(&names.len()) {
                     return Err(CanaryError::Count(names.len()));
@@ -121,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    fn parsed(namespaces: Option<&[&str]>, percent: Option<u8>) -> Result<CanaryShare, String> {
+    fn parsed(namespaces: Option<&[&str]>, percent: Option<i128>) -> Result<CanaryShare, String> {
         let namespaces = namespaces.map(|names| names.iter().map(ToString::to_string).collect());
         CanaryShare::try_from(CanaryMembers { namespaces, percent }).map_err(|error| error.to_string())
     }
@@ -139,6 +142,8 @@ mod tests {
             (Some(&["a"][..]), Some(1), "write either namespaces"),
             (None, Some(0), "0 is not between 1 and 100"),
             (None, Some(101), "101 is not between 1 and 100"),
+            (None, Some(-1), "-1 is not between 1 and 100"),
+            (None, Some(1000), "1000 is not between 1 and 100"),
             (Some(&[][..]), None, "there are 0 namespaces"),
             (Some(&many[..]), None, "there are 101 namespaces"),
             (Some(&["a/b"][..]), None, "\"a/b\" is not the name of a namespace"),

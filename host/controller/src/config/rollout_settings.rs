@@ -36,7 +36,7 @@ pub struct ProbationPeriod(Duration);
 
 /// Error for a text that is not the duration of a probation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("rollout.probation: {text:?} {problem}; write a duration, such as \"5m\"")]
+#[error("rollout.probation: {text:?} {problem}; write for example \"5m\"")]
 pub struct ProbationError {
     text: String,
     problem: String,
@@ -55,15 +55,14 @@ impl TryFrom<String> for ProbationPeriod {
 
     fn try_from(text: String) -> Result<Self, ProbationError> {
         let problem = match parse_duration(&text) {
-            None => "is not a duration".to_owned(),
+            None => "is not a duration",
             Some(duration) if (MIN_PROBATION..=MAX_PROBATION).contains(&duration) => {
                 return Ok(Self(duration));
             }
-            Some(_) => {
-                let [least, most] = [MIN_PROBATION, MAX_PROBATION].map(format_duration);
-                format!("is not between {least} and {most}")
-            }
+            Some(_) => "is not",
         };
+        let [least, most] = [MIN_PROBATION, MAX_PROBATION].map(format_duration);
+        let problem = format!("{problem} between {least} and {most}");
         Err(ProbationError { text: text.chars().take(100).collect(), problem })
     }
 }
@@ -90,7 +89,7 @@ mod tests {
         for (text, problem) in [
             ("999ms", "\"999ms\" is not between 1s and 24h"),
             ("25h", "\"25h\" is not between 1s and 24h"),
-            ("300", "\"300\" is not a duration; write a duration, such as \"5m\""),
+            ("300", "\"300\" is not a duration between 1s and 24h; write for example \"5m\""),
             ("", "\"\" is not a duration"),
             ("999999999999999999999h", "is not"),
         ] {

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Component, Path};
 
 use pilothouse_model::names::is_dns_label;
+use pilothouse_yaml::FieldPath;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -123,6 +124,9 @@ pub enum SidecarError {
     /// The text is not YAML, or does not have the sidecar's structure.
     #[error("{0}")]
     Yaml(String),
+    /// The members of a sidecar that is a part of something else do not have its structure.
+    #[error("{0}")]
+    Members(#[from] pilothouse_yaml::ValueError),
     /// A limit that is invalid.
     #[error("limits.{0}")]
     Limits(#[from] limits::LimitError),
@@ -166,15 +170,27 @@ pub enum SidecarError {
 impl SidecarError {
     /// Returns the field that is wrong, such as `limits.memory`. `None` if the whole text is, and the error has the line itself.
     #[must_use]
-    pub fn member(&self) -> Option<String> {
+    pub fn member(&self) -> Option<FieldPath> {
+        let names = match self {
+            Self::Yaml(_) | Self::TooLarge(_) => return None,
+            Self::Members(error) => return Some(error.path.clone()),
+            Self::Limits(error) => &format!("limits.{}", error.field),
+            Self::Http(_) => "grants.http",
+            Self::Namespace(_) => "grants.watches",
+            Self::Workers(_) => "workers",
+            Self::Shadow(_) => "shadow.file",
+            Self::TooMany { member, .. } => member,
+        };
+        Some(FieldPath::of_members(names))
+    }
+
+    /// Returns the error with the path of its member below another one, such as `spec.limits.memory` for `spec`.
+    #[must_use]
+    pub fn below(&self, outer: &FieldPath) -> String {
         match self {
-            Self::Yaml(_) | Self::TooLarge(_) => None,
-            Self::Limits(error) => Some(format!("limits.{}", error.field)),
-            Self::Http(_) => Some("grants.http".to_owned()),
-            Self::Namespace(_) => Some("grants.watches".to_owned()),
-            Self::Workers(_) => Some("workers".to_owned()),
-            Self::Shadow(_) => Some("shadow.file".to_owned()),
-            Self::TooMany { member, .. } => Some(member.clone()),
+            Self::Yaml(_) | Self::TooLarge(_) => format!("{outer}: {self}"),
+            Self::Members(error) if error.path.steps().is_empty() => format!("{outer}: {self}"),
+            _ => format!("{outer}.{self}"),
         }
     }
 }
@@ -235,6 +251,25 @@ impl Sidecar {
         left.rollout.canary.take() != right.rollout.canary.take() && left == right
     }
 
+    /// Parses the members of a sidecar that is a part of something else, such as the configuration of the host.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), with the path of the field in place of the line and column of a text that nobody has written.
+    pub fn parse_members(members: &serde_json::Map<String, serde_json::Value>) -> Result<Self, SidecarError> {
+        let members = serde_json::Value::Object(members.clone());
+        // JSON is YAML, too. Its reader accepts a number as a text, as in a file.
+        Self::parse(&members.to_string()).map_err(|error| match error {
+            SidecarError::Yaml(problem) => match pilothouse_yaml::from_value::<Self>(members) {
+                Err(error) => {
+                    let problem = printable(&error.problem).to_string();
+                    SidecarError::Members(pilothouse_yaml::ValueError { problem, ..error })
+                }
+                Ok(_) => SidecarError::Yaml(problem),
+            },
+            error => error,
+        })
+    }
+
     /// Parses the YAML text. The empty text is a sidecar without any settings.
     ///
     /// # Errors
@@ -270,6 +305,8 @@ impl Sidecar {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -357,7 +394,7 @@ mod tests {
         assert_eq!(sidecar.shadow.expect("a shadow").file, "shadows/new.wasm");
         for path in ["/etc/passwd", "../new.wasm", "shadows/../../new.wasm", "\"\""] {
             let error = Sidecar::parse(&format!("shadow: {{file: {path}}}")).expect_err(path);
-            assert_eq!(error.member().as_deref(), Some("shadow.file"), "{path}: {error}");
+            assert_eq!(error.member(), Some(FieldPath::of_members("shadow.file")), "{path}: {error}");
         }
     }
 
@@ -386,7 +423,13 @@ mod tests {
             ("rollout: {probation: 48h}", "rollout.probation: \"48h\" is not between 1s and 24h"),
             ("rollout: {canry: {percent: 10}}", "canary"),
             ("rollout: {canary: {percent: 0}}", "rollout.canary.percent: 0 is not between 1 and 100"),
-            ("rollout: {canary: {percent: 1000}}", "line 1"),
+            ("rollout: {canary: {percent: 1000}}", "rollout.canary.percent: 1000 is not between 1 and 100"),
+            ("rollout: {canary: {percent: -1}}", "rollout.canary.percent: -1 is not between 1 and 100"),
+            (
+                "rollout: {probation: 300}",
+                "rollout.probation: \"300\" is not a duration between 1s and 24h; write for example",
+            ),
+            ("rollout: {probation: -5m}", "is not a duration between 1s and 24h"),
             ("rollout: {canary: {namespaces: [a/b]}}", "rollout.canary.namespaces: \"a/b\" is not the name"),
             ("rollout: {canary: {}}", "rollout.canary: write either namespaces"),
             (
@@ -435,8 +478,45 @@ mod tests {
             ("worker: 1", None),
         ] {
             let error = Sidecar::parse(text).expect_err(text);
-            assert_eq!(error.member().as_deref(), member, "{text}");
+            assert_eq!(error.member(), member.map(FieldPath::of_members), "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_of_a_sidecar_in_something_else_names_the_path() {
+        let spec = FieldPath::of_members("spec");
+        for (members, text) in [
+            (json!({"worker": 1}), "spec.worker: unknown field `worker`, expected one of"),
+            (json!({"workers": "many"}), "spec.workers: invalid type: string \"many\""),
+            (json!({"workers": 0}), "spec.workers: 0 is not between 1 and 64"),
+            (json!({"workers": 70000}), "spec.workers: 70000 is not between 1 and 64"),
+            (json!({"limits": {"memory": "lots"}}), "spec.limits.memory: \"lots\" is not a quantity"),
+            (
+                json!({"grants": {"watches": [{"apiGroups": [""], "resources": ["pods"]}, {"resources": []}]}}),
+                "spec.grants.watches[1]: missing field `apiGroups`",
+            ),
+            (
+                json!({"grants": {"writes": [{"verbs": "get"}]}}),
+                "spec.grants.writes[0].verbs: invalid type: string \"get\", expected a list",
+            ),
+            (
+                json!({"rollout": {"probation": "48h"}}),
+                "spec.rollout.probation: \"48h\" is not between 1s and 24h",
+            ),
+            (
+                json!({"rollout": {"canary": {"percent": 0}}}),
+                "spec.rollout.canary.percent: 0 is not between 1 and 100",
+            ),
+            (json!({"serviceAccount": "robot"}), "spec.serviceAccount: \"robot\" is not a service account"),
+        ] {
+            let members = members.as_object().expect("members");
+            let error = Sidecar::parse_members(members).expect_err(text).below(&spec);
+            assert!(error.starts_with(text), "{error}");
+        }
+        let numbers =
+            json!({"grants": {"watches": [{"apiGroups": [""], "resources": ["pods"], "namespaces": [123]}]}});
+        let sidecar = Sidecar::parse_members(numbers.as_object().expect("members")).expect("as in a file");
+        assert_eq!(sidecar.grants.watches.expect("rules")[0].namespaces, ["123"]);
     }
 
     #[test]

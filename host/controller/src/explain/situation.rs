@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lifecycle::PluginState;
+use crate::lifecycle::{PluginOrigin, PluginState};
 use crate::runtime::KeyStateName;
 
 /// Why a key was reconciled, or was not.
@@ -31,6 +31,9 @@ pub struct Explanation {
 pub struct Situation {
     /// The plugin.
     pub plugin: PluginSituation,
+    /// What a plugin from a registry is made of; absent for a plugin of the directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<PluginOrigin>,
     /// The target watch; absent if no version runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<WatchSituation>,

@@ -15,6 +15,7 @@ fn calm() -> Situation {
             missing: None,
         },
         version: None,
+        source: None,
         watch: Some(WatchSituation {
             resource: "foos.v1.example.com".to_owned(),
             namespaces: Vec::new(),

@@ -47,6 +47,7 @@ impl PluginHost {
             }
         };
         let mut facts = view.facts(watch, key)?;
+        facts.now.source = self.shared.provided.get().and_then(|provided| provided.origin(plugin));
         if let Some(queue) = facts.now.queue.as_mut().filter(|queue| queue.attempts > 0) {
             let lines = self.shared.logs.after(0, Some(&name));
             let error = last_errors(&lines).get(&(facts.watch.as_str(), facts.key.as_str())).copied();

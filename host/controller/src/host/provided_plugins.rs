@@ -7,12 +7,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::directory::{ScanPage, scan};
+use crate::environment::WallClock;
 use crate::lifecycle::{LifecycleMetrics, PluginOrigin, PluginState, PluginStatus};
 use crate::name::PluginName;
+use crate::timestamp::rfc_3339;
 
 /// A folder that another source of plugins maintains. Cheap to clone.
 ///
@@ -30,7 +33,8 @@ struct Shared {
     /// What is wrong, by the plugin's name.
     problems: RwLock<BTreeMap<String, String>>,
     /// What the source has reported, by the plugin's name.
-    reports: RwLock<BTreeMap<String, ProvidedReport>>,
+    reports: RwLock<BTreeMap<String, ReceivedReport>>,
+    clock: WallClock,
     /// The last new version of each plugin that the host has not reported yet.
     updates: Mutex<BTreeMap<String, String>>,
     /// The plugins without a task whose state is exposed as a metric.
@@ -42,7 +46,7 @@ struct Shared {
 /// What a source knows of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProvidedReport {
-    /// The reference from which the plugin is pulled, as it was configured.
+    /// The reference from which the plugin is pulled, with `oci://`.
     pub image: String,
     /// The digest of the artifact in the folder; "" if there is none.
     pub digest: String,
@@ -50,6 +54,16 @@ pub struct ProvidedReport {
     pub verification: Verification,
     /// Why the plugin could not be brought up to date.
     pub failure: Option<ProvidedFailure>,
+    /// Whether the source has just found the plugin up to date, or brought it up to date.
+    pub is_current: bool,
+}
+
+/// The last report about a plugin.
+#[derive(Debug)]
+struct ReceivedReport {
+    report: ProvidedReport,
+    /// When the source found the plugin up to date the last time.
+    checked_at: Option<Timestamp>,
 }
 
 /// Why a plugin may be loaded.
@@ -77,15 +91,21 @@ pub struct ProvidedFailure {
     pub is_unverified: bool,
 }
 
-impl ProvidedReport {
+impl ReceivedReport {
     fn origin(&self) -> PluginOrigin {
-        let decision = match &self.verification {
+        let ProvidedReport { image, digest, verification, .. } = &self.report;
+        let decision = match verification {
             Verification::Pending => "",
             Verification::NoPolicy => "no policy",
             Verification::NoSignatureNeeded => "the policy needs no signature",
             Verification::Signed(by) => by,
         };
-        PluginOrigin { image: self.image.clone(), digest: self.digest.clone(), decision: decision.to_owned() }
+        PluginOrigin {
+            image: image.clone(),
+            digest: digest.clone(),
+            decision: decision.to_owned(),
+            checked_at: self.checked_at.map(rfc_3339),
+        }
     }
 }
 
@@ -122,10 +142,18 @@ impl ProvidedPlugins {
     /// Sets what the source knows of a plugin. The default is forgotten.
     pub fn set_report(&self, name: &str, report: ProvidedReport) {
         let mut reports = self.shared.reports.write();
-        match report == ProvidedReport::default() {
-            true => drop(reports.remove(name)),
-            false => drop(reports.insert(name.to_owned(), report)),
+        let previous = reports.remove(name);
+        if report == ProvidedReport::default() {
+            return;
         }
+        let checked_at = match report.is_current {
+            true => Some(self.shared.clock.now()),
+            // The last time is that of the same reference.
+            false => previous
+                .filter(|previous| previous.report.image == report.image)
+                .and_then(|previous| previous.checked_at),
+        };
+        reports.insert(name.to_owned(), ReceivedReport { report, checked_at });
     }
 
     /// Reports that the folder has a new version of a plugin, for the reason in the text.
@@ -154,7 +182,7 @@ impl ProvidedPlugins {
 
     /// Returns what the source knows of a plugin.
     pub(super) fn report(&self, name: &str) -> ProvidedReport {
-        self.shared.reports.read().get(name).cloned().unwrap_or_default()
+        self.shared.reports.read().get(name).map(|received| received.report.clone()).unwrap_or_default()
     }
 
     /// Returns the plugins of the plugins directory; `None` before its first scan.
@@ -207,8 +235,16 @@ impl ProvidedPlugins {
         let is_of_directory = |name: &str| directory.as_ref().is_some_and(|names| names.contains(name));
         let reports = self.shared.reports.read();
         for shown in status.iter_mut().filter(|shown| !is_of_directory(&shown.name)) {
-            shown.source = reports.get(&shown.name).map(ProvidedReport::origin);
+            shown.source = reports.get(&shown.name).map(ReceivedReport::origin);
         }
+    }
+
+    /// Returns what a plugin is made of; `None` for one of the directory, and for one that the source does not know.
+    pub(super) fn origin(&self, name: &str) -> Option<PluginOrigin> {
+        if self.directory().is_some_and(|names| names.contains(name)) {
+            return None;
+        }
+        self.shared.reports.read().get(name).map(ReceivedReport::origin)
     }
 
     /// Adds the problems to the plugins' status, after the error that a plugin has itself. A plugin without a status waits.
@@ -251,6 +287,8 @@ fn waiting(name: &str, problem: &str) -> PluginStatus {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::sidecar_location::SidecarLocation;
     use crate::directory::PluginFiles;
@@ -313,6 +351,7 @@ mod tests {
             digest: "sha256:1".to_owned(),
             verification: Verification::Signed("signed by ci".to_owned()),
             failure: None,
+            is_current: false,
         };
         for name in ["p", "own"] {
             provided.set_report(name, report.clone());
@@ -323,6 +362,24 @@ mod tests {
         let [p, own, other] = status.map(|status| status.source.map(|origin| origin.to_string()));
         assert_eq!(p.as_deref(), Some("r.example/team/p:1 (sha256:1): signed by ci"));
         assert_eq!((own, other), (None, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_the_last_check_stays_while_checks_fail() {
+        let clock = WallClock::starting_at(Timestamp::UNIX_EPOCH);
+        let provided = ProvidedPlugins { shared: Arc::new(Shared { clock, ..Shared::default() }) };
+        let report = |image: &str, is_current| {
+            let report = ProvidedReport { image: image.to_owned(), is_current, ..ProvidedReport::default() };
+            provided.set_report("p", report);
+            provided.origin("p").expect("a source").checked_at
+        };
+        assert_eq!(report("r.example/p:1", false), None, "it was not checked yet");
+        assert_eq!(report("r.example/p:1", true).as_deref(), Some("1970-01-01T00:00:00Z"));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(report("r.example/p:1", false).as_deref(), Some("1970-01-01T00:00:00Z"));
+        assert_eq!(report("r.example/p:1", true).as_deref(), Some("1970-01-01T00:01:00Z"));
+        assert_eq!(report("r.example/p:2", false), None, "another reference was not checked yet");
+        assert_eq!(provided.origin("q"), None);
     }
 
     #[test]

@@ -137,12 +137,15 @@ pub struct PluginStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginOrigin {
-    /// The reference from which it is pulled, as it was configured.
+    /// The reference from which it is pulled, with `oci://`.
     pub image: String,
     /// The digest of the artifact that the host keeps, such as `sha256:…`; "" if there is none yet. After a rollback, another version runs.
     pub digest: String,
     /// Why that artifact may be loaded, such as `signed by ci`; "" if there is none yet.
     pub decision: String,
+    /// When the registry was asked the last time and the plugin was up to date, in RFC 3339; absent if that has not happened since the host started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_at: Option<String>,
 }
 
 impl std::fmt::Display for PluginOrigin {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::files::read_blocking;
 use super::{LoadProblem, LoadServices};
 use crate::config::current_grants::{GrantsWriter, SidecarGrants, apply_grant_mode};
-use crate::config::sidecar::{MAX_SIDECAR, Sidecar};
+use crate::config::sidecar::{MAX_SIDECAR, Sidecar, SidecarError};
 use crate::config::sidecar_location::SidecarLocation;
 use crate::directory::PluginFiles;
 use crate::directory::plugin_file;
@@ -37,7 +37,7 @@ pub(super) async fn apply(
     if !files.has_current_sidecar() {
         return Err(LoadProblem::Changing { path: files.sidecar.clone() });
     }
-    let parsed = Sidecar::parse(&text).and_then(|sidecar| {
+    let parsed = parse(files, &text).and_then(|sidecar| {
         let sidecar = apply_grant_mode(services.grants, sidecar);
         let sidecar_grants =
             SidecarGrants { place: files.sidecar_location(), ..SidecarGrants::of(&sidecar)? };
@@ -57,6 +57,14 @@ pub(super) async fn apply(
             revoke_all(&problem);
             Err(problem)
         }
+    }
+}
+
+/// Parses the sidecar. One from a registry's plugin was written by the host as JSON, whose lines nobody knows.
+fn parse(files: &PluginFiles, text: &str) -> Result<Sidecar, SidecarError> {
+    match (files.sidecar_location(), serde_json::from_str(text)) {
+        (SidecarLocation::Source, Ok(members)) => Sidecar::parse_members(&members),
+        _ => Sidecar::parse(text),
     }
 }
 
@@ -117,6 +125,19 @@ mod tests {
         let source = place(&files.of_source(), &plugin);
         assert!(source.contains("p in `plugins` of the host's configuration file"), "{source}");
         assert!(!source.contains(&file), "{source}");
+    }
+
+    #[test]
+    fn an_error_of_a_sidecar_that_the_host_wrote_names_the_member_and_no_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("p.wasm"), "").expect("written");
+        let files = scan(folder.path()).expect("readable").plugins.into_values().next().expect("a plugin");
+        let text = r#"{"grants":{"writes":[{"verb":[]}]}}"#;
+        let error = |files: &PluginFiles| parse(files, text).expect_err("a wrong member").to_string();
+        let unknown = "unknown field `verb`";
+        assert!(error(&files).starts_with(&format!("line 1 column 23: {unknown}")), "{}", error(&files));
+        let of_source = error(&files.of_source());
+        assert!(of_source.starts_with(&format!("grants.writes[0].verb: {unknown}")), "{of_source}");
     }
 
     #[cfg(unix)]

@@ -247,6 +247,7 @@ mod tests {
             image: "r.example/team/p:1".to_owned(),
             digest: "sha256:1".to_owned(),
             verification: Verification::Signed("signed by ci".to_owned()),
+            is_current: false,
             failure: None,
         }
     }

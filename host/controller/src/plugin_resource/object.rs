@@ -1,6 +1,7 @@
 //! Parses an object of the kind `Plugin`. Its content is untrusted: the CRD's schema may be another one than this host's.
 
 use pilothouse_model::Object;
+use pilothouse_yaml::{FieldPath, ValueError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -93,22 +94,22 @@ impl PluginSpec {
     fn parse(text: &str) -> Result<Self, Refusal> {
         if text.len() > MAX_SIDECAR {
             let (size, most) = (text.len(), MAX_SIDECAR);
-            return Err(invalid(&format!("the spec has {size} bytes, and at most {most} are accepted")));
+            return Err(invalid(&format!("spec: it has {size} bytes, and at most {most} are accepted")));
         }
         // Nesting beyond 128 levels is an error.
         let members = serde_json::from_str::<Map<String, Value>>(text);
-        let mut members = members.map_err(|error| invalid(&format!("the spec cannot be read: {error}")))?;
-        let image_members = serde_json::from_str::<ImageMembers>(text);
+        let mut members = members.map_err(|error| invalid(&format!("spec: it cannot be read: {error}")))?;
+        let image_members = pilothouse_yaml::from_value::<ImageMembers>(Value::Object(members.clone()));
         let ImageMembers { image, poll } = image_members.map_err(|error| {
-            invalid(&format!("{error}; write the image as oci://REGISTRY/REPOSITORY:TAG"))
+            let problem = ValueError { path: FieldPath::of_members("spec").join(&error.path), ..error };
+            invalid(&format!("{problem}; write the image as oci://REGISTRY/REPOSITORY:TAG"))
         })?;
         if image.len().max(poll.as_ref().map_or(0, String::len)) > MAX_TEXT {
-            return Err(invalid(&format!("image or poll has more than {MAX_TEXT} bytes")));
+            return Err(invalid(&format!("spec: image or poll has more than {MAX_TEXT} bytes")));
         }
         members.retain(|name, _| name != "image" && name != "poll");
-        // JSON is YAML, too.
-        let sidecar = Sidecar::parse(&Value::Object(members.clone()).to_string())
-            .map_err(|error| invalid(&error.to_string()))?;
+        let sidecar = Sidecar::parse_members(&members)
+            .map_err(|error| invalid(&error.below(&FieldPath::of_members("spec"))))?;
         Ok(Self {
             image,
             poll,
@@ -124,7 +125,7 @@ impl PluginSpec {
 /// An error may repeat a text of the object, of which only a part is shown.
 fn invalid(problem: &str) -> Refusal {
     let problem = printable(&problem[..problem.floor_char_boundary(MAX_PROBLEM)]);
-    Refusal::new("InvalidSpec", format!("spec: {problem}; the plugin does not run until this is corrected"))
+    Refusal::new("InvalidSpec", format!("{problem}; the plugin does not run until this is corrected"))
 }
 
 #[cfg(test)]
@@ -187,11 +188,15 @@ mod tests {
         let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
         for (spec, part) in [
             (json!({}), "missing field `image`"),
-            (json!({"image": 7}), "invalid type: integer `7`"),
+            (json!({"image": 7}), "spec.image: invalid type: integer `7`"),
             (json!({"image": "x".repeat(2000)}), "image or poll has more than 1024 bytes"),
-            (json!({"image": "r/p:1", "poll": ["1s"]}), "invalid type: sequence"),
-            (json!({"image": "r/p:1", "worker": 2}), "unknown field"),
-            (json!({"image": "r/p:1", "workers": 0}), "workers: 0 is not between"),
+            (json!({"image": "r/p:1", "poll": ["1s"]}), "spec.poll: invalid type: sequence"),
+            (json!({"image": "r/p:1", "worker": 2}), "spec.worker: unknown field"),
+            (json!({"image": "r/p:1", "workers": 0}), "spec.workers: 0 is not between"),
+            (
+                json!({"image": "r/p:1", "grants": {"writes": [{"verb": []}]}}),
+                "spec.grants.writes[0].verb: unknown field",
+            ),
             (json!({"image": "r/p:1", "serviceAccount": "a/../b"}), "is not a service account"),
             (json!({"image": "r/p:1", "config": {"deep": nested(100)}}), "spec: "),
             (json!({"image": "r/p:1", "config": {"text": "x".repeat(MAX_SIDECAR)}}), "bytes"),

@@ -39,6 +39,7 @@ impl CollectedFacts {
     fn new(plugin: String, watch: Option<&str>, key: &str, situation: PluginSituation) -> Self {
         let now = Situation {
             plugin: situation,
+            source: None,
             watch: None,
             version: None,
             cached: None,
@@ -54,9 +55,11 @@ impl CollectedFacts {
 
     /// Returns the facts about a key of a plugin that was never loaded: those of its status.
     pub(crate) fn never_loaded(status: PluginStatus, watch: Option<&str>, key: &str) -> Self {
-        let PluginStatus { name, state, error, paused, .. } = status;
+        let PluginStatus { name, state, error, paused, source, .. } = status;
         let situation = PluginSituation { state, error, running: false, paused, missing: None };
-        Self::new(name, watch, key, situation)
+        let mut facts = Self::new(name, watch, key, situation);
+        facts.now.source = source;
+        facts
     }
 
     /// Decides the cause.

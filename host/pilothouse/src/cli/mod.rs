@@ -232,8 +232,8 @@ pub(crate) struct Explain {
     /// Target watch of the key. Required if the plugin has several.
     #[arg(long, env = "PILOTHOUSE_WATCH_NAME", value_name = "NAME")]
     pub(crate) watch_name: Option<String>,
-    /// Keep printing what changes.
-    #[arg(long, short = 'w', env = "PILOTHOUSE_FOLLOW", conflicts_with = "output")]
+    /// Keep printing what changes: lines of text, or the whole JSON document in one line.
+    #[arg(long, short = 'w', env = "PILOTHOUSE_FOLLOW")]
     pub(crate) follow: bool,
     /// Form of the output.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_enum, default_value = "text", value_name = "FORM")]

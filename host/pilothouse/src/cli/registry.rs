@@ -28,7 +28,7 @@ pub(crate) struct Push {
     /// Plugin to push.
     #[arg(value_name = "FILE.wasm")]
     pub(crate) file: PathBuf,
-    /// Where to push it: oci://REGISTRY/REPOSITORY:TAG.
+    /// Where to push it: oci://REGISTRY/REPOSITORY:TAG. oci:// may be left out.
     pub(crate) reference: String,
     /// Layout of the artifact.
     #[arg(long, env = "PILOTHOUSE_LAYOUT", value_enum, default_value = "cncf")]
@@ -39,7 +39,7 @@ pub(crate) struct Push {
 
 #[derive(Debug, Args)]
 pub(crate) struct Pull {
-    /// What to pull: oci://REGISTRY/REPOSITORY:TAG or oci://REGISTRY/REPOSITORY@sha256:DIGEST.
+    /// What to pull: oci://REGISTRY/REPOSITORY:TAG or oci://REGISTRY/REPOSITORY@sha256:DIGEST. oci:// may be left out.
     pub(crate) reference: String,
     /// File to write. By default, the last part of REPOSITORY with the extension .wasm, which must not exist.
     #[arg(long, short, env = "PILOTHOUSE_OUTPUT", value_name = "FILE")]
@@ -53,7 +53,7 @@ pub(crate) struct Pull {
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// What to verify: oci://REGISTRY/REPOSITORY:TAG or oci://REGISTRY/REPOSITORY@sha256:DIGEST.
+    /// What to verify: oci://REGISTRY/REPOSITORY:TAG or oci://REGISTRY/REPOSITORY@sha256:DIGEST. oci:// may be left out.
     pub(crate) reference: String,
     /// Signature policy (YAML) that the plugin has to satisfy.
     #[arg(long, env = "PILOTHOUSE_POLICY", value_name = "FILE")]

@@ -1,13 +1,13 @@
 //! `pilothouse check --config FILE --sidecars DIR`: checks the files of an operator without any plugin.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_controller::{PluginName, printable, sidecar_warnings};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use serde_saphyr::Spanned;
+use pilothouse_yaml::{Place, Places};
+use serde::Serialize;
+use serde_json::json;
 
 use super::run::{HostConfig, read_config};
 use crate::cli::Check;
@@ -92,6 +92,11 @@ fn print_result(files: &[String], problems: &[FileProblem]) {
 }
 
 impl FileProblem {
+    fn at(file: String, place: Option<Place>, problem: String) -> Self {
+        let Some(place) = place else { return Self { file, line: None, problem } };
+        Self { file, line: Some(place.line), problem: format!("{place}: {problem}") }
+    }
+
     /// Returns the problem, with its line unless the text begins with that.
     fn text(&self) -> String {
         match self.line {
@@ -115,28 +120,20 @@ fn config_problems(path: &Path) -> Vec<FileProblem> {
 /// Returns what is wrong with the plugins from registries. A running host shows the same in the status of each.
 #[cfg(feature = "registry")]
 fn entry_problems(path: &Path, file: &str, config: &HostConfig) -> Vec<FileProblem> {
+    use super::configured_entries::{EntryProblem, problems};
     use super::run::MAX_CONFIG;
 
-    /// The lines of the entries.
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Entries {
-        plugins: Vec<Spanned<Value>>,
-    }
-    let problem = |line, problem| FileProblem { file: file.to_owned(), line, problem };
     if let Err(error) = config.registries.check(&config.plugins) {
-        return vec![problem(None, error.to_string())];
+        return vec![FileProblem { file: file.to_owned(), line: None, problem: error.to_string() }];
     }
     // Only a regular file can be read twice.
     let text = input_file::read_text(path, MAX_CONFIG).unwrap_or_default();
-    let lines: Entries = serde_saphyr::from_str(&text).unwrap_or_default();
     let mut found: Vec<_> = policy_problem(config.registries.policy.as_deref()).into_iter().collect();
-    for (number, entry) in config.plugins.iter().enumerate() {
-        let line = lines.plugins.get(number).map(|entry| entry.referenced.line());
-        let of_entry = entry.check().err().map(|error| error.to_string());
-        let of_sidecar = Sidecar::parse(&entry.sidecar_text()).err().map(|error| format!("sidecar: {error}"));
-        let texts = of_entry.into_iter().chain(of_sidecar);
-        found.extend(texts.map(|text| problem(line, format!("the plugin {:?}: {text}", entry.name))));
+    for (entry, problems) in problems(&text, &config.plugins) {
+        let of_entry = |problem: EntryProblem| {
+            FileProblem::at(file.to_owned(), problem.place, format!("the plugin {:?}: {problem}", entry.name))
+        };
+        found.extend(problems.into_iter().map(of_entry));
     }
     found
 }
@@ -209,7 +206,10 @@ fn sidecar_problem(path: &Path) -> Option<FileProblem> {
     let problem = error.to_string();
     match error.member() {
         None => Some(with_line(file, &problem)),
-        Some(member) => Some(FileProblem { file, line: line_of(&text, &member), problem }),
+        Some(member) => {
+            let place = Places::of(&text).and_then(|places| places.find(&member));
+            Some(FileProblem::at(file, place, problem))
+        }
     }
 }
 
@@ -219,31 +219,6 @@ fn warnings_about(path: &Path) -> Vec<FileWarning> {
     let warnings = sidecar.map(|sidecar| sidecar_warnings(&sidecar)).unwrap_or_default();
     let file = path.display().to_string();
     warnings.into_iter().map(|warning| FileWarning { file: file.clone(), warning }).collect()
-}
-
-/// The lines of a sidecar's members. Only for a text that has the structure of a sidecar.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Lines {
-    workers: Option<Spanned<Value>>,
-    config: Option<Spanned<Value>>,
-    limits: Option<BTreeMap<String, Spanned<Value>>>,
-    grants: Option<BTreeMap<String, Spanned<Value>>>,
-}
-
-/// Returns the line of a member, such as `limits.memory`.
-fn line_of(text: &str, member: &str) -> Option<u64> {
-    let lines: Lines = serde_saphyr::from_str(text).ok()?;
-    let mut path = member.split('.');
-    let (first, second) = (path.next()?, path.next());
-    let found = match (first, second) {
-        ("workers", _) => lines.workers,
-        ("config", _) => lines.config,
-        ("limits", Some(name)) => lines.limits?.remove(name),
-        ("grants", Some(name)) => lines.grants?.remove(name),
-        _ => None,
-    };
-    Some(found?.referenced.line())
 }
 
 #[cfg(test)]
@@ -261,9 +236,14 @@ mod tests {
     fn each_problem_has_its_line() {
         for (text, line, part) in [
             ("workers: 1\nworker: 2\n", 2, "unknown field"),
-            ("# a\nworkers: 0\n", 2, "workers: 0 is not between"),
-            ("limits:\n  handles: 5\n  memory: lots\n", 3, "limits.memory: \"lots\""),
-            ("enabled: true\ngrants:\n  crds: true\n  http: ['ftp://a.example.com']\n", 4, "grants.http"),
+            ("# a\nworkers: 0\n", 2, "line 2 column 1: workers: 0 is not between"),
+            ("limits:\n  handles: 5\n  memory: lots\n", 3, "line 3 column 3: limits.memory: \"lots\""),
+            (
+                "enabled: true\ngrants:\n  crds: true\n  http: ['ftp://a.example.com']\n",
+                4,
+                "column 3: grants.http",
+            ),
+            ("shadow: {file: /etc/passwd}\n", 1, "line 1 column 10: shadow.file"),
             ("enabled: [\n", 2, ""),
         ] {
             let found = problem("a.yaml", text).expect(text);
@@ -286,9 +266,9 @@ mod tests {
             "plugins:\n- name: a\n  image: r.example/a\n  sidecar: {workers: 0}\n- {name: b, image: 'r.example/b:1', poll: 3s}\n",
         );
         let parts = [
-            ["line 2: the plugin \"a\": ", "neither a tag nor a digest"],
-            ["line 2: the plugin \"a\": sidecar: ", "workers"],
-            ["line 5: the plugin \"b\": ", "poll"],
+            ["line 3 column 3: the plugin \"a\": image: ", "neither a tag nor a digest"],
+            ["line 4 column 13: the plugin \"a\": sidecar.workers: ", "0 is not between 1 and 64"],
+            ["line 5 column 37: the plugin \"b\": poll: ", "no interval of at least 10s"],
         ];
         assert_eq!(all.len(), parts.len(), "{all:?}");
         for (text, [start, part]) in all.iter().zip(parts) {

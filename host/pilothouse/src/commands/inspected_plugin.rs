@@ -49,11 +49,7 @@ impl InspectedPlugin {
         match self {
             Self::File(path) => path.display().to_string(),
             #[cfg(feature = "registry")]
-            Self::Configured(plugin) => {
-                let image = &plugin.entry.image;
-                let scheme = pilothouse_registry::SCHEME;
-                if image.starts_with(scheme) { image.clone() } else { format!("{scheme}{image}") }
-            }
+            Self::Configured(plugin) => plugin.entry.shown_image(),
         }
     }
 

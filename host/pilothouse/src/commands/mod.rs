@@ -7,6 +7,8 @@ pub(crate) mod check;
 mod check_files;
 pub(crate) mod compile;
 pub(crate) mod completions;
+#[cfg(feature = "registry")]
+mod configured_entries;
 pub(crate) mod control;
 mod crd_files;
 #[cfg(feature = "developer-tools")]

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_registry::PluginEntry;
+use pilothouse_yaml::{FieldPath, Places};
 use serde_json::{Map, Value};
 
 use crate::{CommandError, input_file};
@@ -24,11 +26,33 @@ pub(super) fn read(path: &Path) -> Result<Vec<PluginEntry>, CommandError> {
         |problem: String| -> CommandError { CommandError::Usage(format!("{}: {problem}", path.display())) };
     let text = input_file::read_text(path, MAX_MANIFESTS).map_err(usage_error)?;
     let document: Value = pilothouse_yaml::from_str(&text).map_err(usage_error)?;
+    let root = FieldPath::default();
     let objects = match document["items"].as_array() {
-        Some(items) => items.clone(),
-        None => vec![document],
+        Some(items) => {
+            let of_item =
+                |(index, item): (usize, &Value)| (root.clone().member("items").element(index), item.clone());
+            items.iter().enumerate().map(of_item).collect()
+        }
+        None => vec![(root, document)],
     };
-    objects.into_iter().map(|object| entry(object).map_err(usage_error)).collect()
+    let read = |(place, object): (FieldPath, Value)| -> Result<PluginEntry, CommandError> {
+        let entry = entry(object).map_err(usage_error)?;
+        check_sidecar(&entry, place, &text).map_err(usage_error)?;
+        Ok(entry)
+    };
+    objects.into_iter().map(read).collect()
+}
+
+/// Checks the members of a spec that are those of a sidecar. `object` is where the text has the object.
+fn check_sidecar(entry: &PluginEntry, object: FieldPath, text: &str) -> Result<(), String> {
+    let Err(error) = Sidecar::parse_members(entry.sidecar.as_ref().unwrap_or(&Map::new())) else {
+        return Ok(());
+    };
+    let spec = FieldPath::of_members("spec");
+    let member = object.join(&spec).join(&error.member().unwrap_or_default());
+    let place = Places::of(text).and_then(|places| places.find(&member));
+    let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+    Err(format!("{place}the object {:?}: {}", entry.name, error.below(&spec)))
 }
 
 /// Returns the plugin of an object. The members of its spec are those of a sidecar, and those about the image.
@@ -52,7 +76,7 @@ fn entry(mut object: Value) -> Result<PluginEntry, String> {
     };
     let (image, poll) = (text("image")?, text("poll")?);
     let image = image.ok_or_else(|| format!("spec.image of {name} is missing; {REMEDY}"))?;
-    Ok(PluginEntry { name, image, poll, sidecar: Some(spec) })
+    Ok(PluginEntry { name, image, poll, sidecar: Some(spec), sidecar_problem: None })
 }
 
 #[cfg(test)]
@@ -79,6 +103,28 @@ mod tests {
         let sidecar = Value::Object(found[0].sidecar.clone().expect("a sidecar"));
         assert_eq!(sidecar, serde_json::json!({"workers": 2, "serviceAccount": "n/robot"}));
         assert_eq!(entries(&format!("{{kind: List, items: [{object}]}}")).expect("a plugin"), found);
+    }
+
+    #[test]
+    fn an_error_of_a_spec_has_its_place_and_its_path() {
+        let object = "kind: Plugin\nmetadata: {name: a}\nspec:\n  image: r.example/a:1\n";
+        let error = entries(&format!("{object}  workers: 0\n")).expect_err("out of range");
+        assert!(
+            error.contains(": line 5 column 3: the object \"a\": spec.workers: 0 is not between"),
+            "{error}"
+        );
+        let error =
+            entries(&format!("{object}  grants:\n    writes: [{{verb: []}}]\n")).expect_err("unknown");
+        assert!(
+            error.contains(": line 6 column 15: the object \"a\": spec.grants.writes[0].verb: unknown field"),
+            "{error}"
+        );
+        let list = "kind: List\nitems:\n- kind: Plugin\n  metadata: {name: b}\n  spec: {image: r.example/a:1, wrokers: 1}\n";
+        let error = entries(list).expect_err("unknown");
+        assert!(
+            error.contains(": line 5 column 32: the object \"b\": spec.wrokers: unknown field"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -171,7 +171,8 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
     if let Some(error) = left_out_member(path, &text, LEFT_OUT) {
         return Err(error);
     }
-    let config: HostConfig = pilothouse_yaml::from_str(&text).map_err(|problem| {
+    #[cfg_attr(not(feature = "registry"), expect(unused_mut, reason = "only entries of plugins are changed"))]
+    let mut config: HostConfig = pilothouse_yaml::from_str(&text).map_err(|problem| {
         config_error(problem, "see \"pilothouse run\" in docs/cli.md for the supported fields")
     })?;
     #[cfg(feature = "registry")]
@@ -179,6 +180,8 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<HostConfig, CommandErro
         .plugin_resource
         .other_namespaces()
         .map_err(|problem| config_error(problem, "write names of namespaces, or [\"*\"] for all"))?;
+    #[cfg(feature = "registry")]
+    super::configured_entries::set_sidecar_problems(path, &text, &mut config.plugins);
     Ok(config)
 }
 

@@ -186,6 +186,11 @@ async fn check_reports_on_a_plugin_in_a_registry_and_leaves_no_file() {
         assert_eq!(code, Some(0), "{stdout}{stderr}");
         assert!(stdout.contains(&format!("sha256 {sha256}")), "{stdout}");
     }
+    let plain = registry.image("team/good:1").replace("oci://", "");
+    let mut command = binary();
+    let output = command.current_dir(folder.path()).args(["check", &plain, "--plain-http"]).output();
+    let output = output.expect("it runs");
+    assert!(output.status.success(), "a reference without oci:// is one, too: {output:?}");
     let (code, stdout, _) = check("team/good:1", &["--plain-http", "--json"]);
     let report: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!((code, &report["runs"], &report["digest"]), (Some(0), &true.into(), &sha256.into()));
@@ -240,7 +245,7 @@ async fn preflight_asks_each_registry_and_reads_the_policy_and_its_trust_root() 
     assert!(good.starts_with("ok"), "{good}");
     let absent = line(&["registry", "absent: ", "push the plugin, or correct `image`"]);
     assert!(absent.starts_with("FAIL"), "{absent}");
-    let idle = line(&["registry", "idle: sidecar: workers: 0", "correct --config"]);
+    let idle = line(&["registry", "idle: config.yaml line 2 column", "sidecar.workers: 0", "correct --config"]);
     assert!(idle.starts_with("FAIL"), "{idle}");
     let silent = line(&["registry", "silent: ", "registries.plainHttp"]);
     assert!(silent.starts_with("FAIL") && silent.contains("1 more plugin"), "{silent}");

@@ -34,6 +34,9 @@ pub struct PluginEntry {
     /// The members of the plugin's sidecar (`sidecar.schema.json`). It is the operator's; an artifact has none.
     #[serde(default)]
     pub sidecar: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Why the sidecar is invalid, if whoever read the entry found that. Such a plugin is not pulled, and shows the problem.
+    #[serde(skip)]
+    pub sidecar_problem: Option<String>,
 }
 
 /// What concerns all registries: the member `registries`.
@@ -115,8 +118,38 @@ impl PluginEntry {
     /// # Errors
     /// Errors with what is wrong, and what to write.
     pub fn check(&self) -> Result<(), RegistryError> {
-        self.image.parse::<Reference>()?;
+        self.check_image()?;
+        self.check_poll()
+    }
+
+    /// Checks the reference.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_image(&self) -> Result<(), RegistryError> {
+        self.image.parse::<Reference>().map(drop)
+    }
+
+    /// Checks the interval.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_poll(&self) -> Result<(), RegistryError> {
         self.poll_interval().map(drop)
+    }
+
+    /// Returns what to pull, unless only another entry can help.
+    pub(super) fn reference(&self) -> Result<Reference, RegistryError> {
+        match &self.sidecar_problem {
+            Some(problem) => Err(RegistryError::new(Problem::Invalid, problem)),
+            None => self.image.parse(),
+        }
+    }
+
+    /// Returns the reference with `oci://`, as messages and the status show it. An invalid one stays as it was written.
+    #[must_use]
+    pub fn shown_image(&self) -> String {
+        self.image.parse::<Reference>().map_or_else(|_| self.image.clone(), |reference| reference.to_string())
     }
 
     /// Returns the interval at which a tag is looked at.
@@ -171,6 +204,7 @@ mod tests {
             image: String::new(),
             poll: poll.map(str::to_owned),
             sidecar: None,
+            sidecar_problem: None,
         }
     }
 
@@ -209,6 +243,14 @@ mod tests {
         assert_eq!(checked("oci://r.example/p:1", Some("10s")), Ok(()));
         assert!(checked("r.example/p", None).expect_err("no tag").contains("neither a tag nor a digest"));
         assert!(checked("r.example/p:1", Some("3s")).expect_err("too often").contains("poll"));
+    }
+
+    #[test]
+    fn a_reference_is_shown_in_one_form() {
+        let shown = |image: &str| PluginEntry { image: image.to_owned(), ..entry("p", None) }.shown_image();
+        assert_eq!(shown("R.example/p:1"), "oci://r.example/p:1");
+        assert_eq!(shown("oci://r.example/p:1"), "oci://r.example/p:1");
+        assert_eq!(shown("nonsense"), "nonsense");
     }
 
     #[test]

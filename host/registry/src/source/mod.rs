@@ -72,7 +72,7 @@ pub trait SourceEvents: Send + Sync {
 /// What is known of a plugin after an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceReport {
-    /// The reference from which the plugin is pulled, as it was configured.
+    /// The reference from which the plugin is pulled, with `oci://`.
     pub image: String,
     /// The digest of the manifest whose plugin is in the folder.
     pub staged: Option<Digest>,
@@ -80,6 +80,8 @@ pub struct SourceReport {
     pub decision: Option<crate::signature::Decision>,
     /// Why the plugin could not be brought up to date.
     pub failure: Option<RegistryError>,
+    /// Whether an attempt has just ended that found the plugin up to date, or brought it up to date.
+    pub is_current: bool,
 }
 
 /// The plugins of one host that come from registries.

@@ -101,9 +101,9 @@ impl SourceSetup {
         let added = added.entries();
         let names = names(&added);
         reported.difference(&names).for_each(|removed| self.events.removed(removed));
-        for PluginEntry { name, image, .. } in self.plugins.iter().chain(&added) {
-            let failure = Some(error.clone());
-            let report = SourceReport { image: image.clone(), failure, ..SourceReport::default() };
+        for entry in self.plugins.iter().chain(&added) {
+            let (name, failure) = (&entry.name, Some(error.clone()));
+            let report = SourceReport { image: entry.shown_image(), failure, ..SourceReport::default() };
             self.events.pulled(name, Err(error.problem()));
             self.events.set_problem(name, Some(error.to_string()));
             self.events.reported(name, &report);

@@ -103,10 +103,11 @@ impl SourcedPlugin {
 
     fn source_report(&self, failure: Option<&RegistryError>) -> SourceReport {
         SourceReport {
-            image: self.entry.image.clone(),
+            image: self.entry.shown_image(),
             staged: self.staged.map(|staged| staged.manifest),
             decision: self.decision.clone(),
             failure: failure.cloned(),
+            is_current: false,
         }
     }
 
@@ -117,7 +118,7 @@ impl SourcedPlugin {
         shared: &Shared,
         is_staged: bool,
     ) -> Result<Option<(StagedVersion, Option<Decision>)>, RegistryError> {
-        let reference: Reference = self.entry.image.parse()?;
+        let reference = self.entry.reference()?;
         let Some(manifest) = shared.cache.record(self.name(), &reference.name()) else { return Ok(None) };
         if !is_staged && reference.digest().is_some_and(|pinned| pinned != manifest) {
             return Ok(None);
@@ -149,7 +150,7 @@ impl SourcedPlugin {
 
     /// Looks at the registry again and again, and reports what happens.
     pub(super) async fn run(mut self, shared: Arc<Shared>, random: fn() -> f64) {
-        let reference: Reference = match self.entry.image.parse() {
+        let reference = match self.entry.reference() {
             Ok(reference) => reference,
             Err(error) => {
                 // Only another configuration can help, and nothing is in the folder.
@@ -358,7 +359,8 @@ impl SourcedPlugin {
         });
         self.while_active(|| {
             shared.events.set_problem(self.name(), text);
-            shared.events.reported(self.name(), &self.source_report(error));
+            let report = SourceReport { is_current: error.is_none(), ..self.source_report(error) };
+            shared.events.reported(self.name(), &report);
         });
     }
 }

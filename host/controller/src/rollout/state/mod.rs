@@ -183,6 +183,8 @@ impl RolloutState {
             };
             return older.iter().find(|version| !is_held_back(version)).cloned().ok_or(NoTarget::NoOlder);
         };
+        // Digests of artifacts are written so, and this is one of a file.
+        let prefix = prefix.strip_prefix("sha256:").unwrap_or(prefix);
         let mut known = self.versions.clone();
         // The version of the file can run although its code may not be kept any more.
         let in_file =

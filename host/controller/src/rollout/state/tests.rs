@@ -260,6 +260,7 @@ fn an_operator_rolls_back_and_forward() {
     plugin.roll_back(Some(&newest[..8])).expect("3 is kept");
     assert_eq!((plugin.running(), plugin.state.text()), ("3", None));
     assert_eq!(plugin.state.target(Some(&newest)), Err(NoTarget::Runs));
+    assert_eq!(plugin.state.target(Some(&format!("sha256:{newest}"))), Err(NoTarget::Runs));
     for unknown in ["", &newest[..5], "ffffffffffff"] {
         assert!(matches!(plugin.state.target(Some(unknown)), Err(NoTarget::Unknown(_))), "{unknown}");
     }

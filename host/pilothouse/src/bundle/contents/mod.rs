@@ -4,6 +4,7 @@
 mod entries;
 mod status;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
@@ -65,9 +66,13 @@ impl BundleContents {
                 continue;
             }
             room -= entry.size();
-            let mut text = String::new();
-            entry.read_to_string(&mut text).map_err(|error| text_of(&error))?;
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).map_err(|error| text_of(&error))?;
             has_status |= path == "status.json";
+            let text = String::from_utf8_lossy(&content);
+            if matches!(text, Cow::Owned(_)) {
+                contents.report(&format!("{path}: it is not UTF-8; \u{fffd} replaces what cannot be shown"));
+            }
             contents.add(path, &text);
         }
         if has_status {
@@ -182,6 +187,32 @@ mod tests {
         assert_eq!(contents.problems.len(), 2, "{:?}", contents.problems);
         assert!(contents.problems[0].starts_with("status.json: plugin \"b\": "), "{:?}", contents.problems);
         assert!(contents.problems[1].starts_with("logs.ndjson: "), "{:?}", contents.problems);
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_shown_with_replacements() {
+        let line = json!({"sequence": 1, "time": "2026-01-02T03:04:05Z", "plugin": "a", "level": "info", "message": "hello X"});
+        let log = line.to_string().replace('X', "\u{1}").into_bytes();
+        let log: Vec<u8> = log.into_iter().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
+        let mut status = json!({"plugins": [plugin("a")]}).to_string().into_bytes();
+        status.push(0xc3);
+        let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        let mut builder = tar::Builder::new(encoder);
+        for (name, content) in [("status.json", &status), ("logs.ndjson", &log)] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            builder
+                .append_data(&mut header, format!("{FOLDER}/{name}"), content.as_slice())
+                .expect("appended");
+        }
+        let bytes = builder.into_inner().expect("an archive").finish().expect("compressed");
+        let contents = BundleContents::read(bytes.as_slice()).expect("a bundle");
+        assert_eq!(contents.log["a"][0].message, "hello \u{fffd}");
+        assert_eq!(contents.plugins.len(), 1, "what comes before the damage is shown");
+        let reported = |name: &str| {
+            contents.problems.iter().any(|problem| problem.starts_with(&format!("{name}: it is not UTF-8")))
+        };
+        assert!(reported("status.json") && reported("logs.ndjson"), "{:?}", contents.problems);
     }
 
     #[test]

@@ -14,18 +14,16 @@ use crate::cli::registry::RegistryFlags;
 /// The time limit of a command. A registry that sends a byte now and then would take longer.
 const LONGEST: Duration = Duration::from_secs(1800);
 
-/// Whether an argument names an artifact in a registry, and not a file.
+/// Whether an argument that may also be a file names an artifact in a registry: it begins with `oci://`, or is
+/// a reference without that, and there is no such file.
 pub(crate) fn is_reference(argument: &Path) -> bool {
-    argument.to_str().is_some_and(|text| text.starts_with(SCHEME))
+    argument.to_str().is_some_and(|text| {
+        text.starts_with(SCHEME) || text.parse::<Reference>().is_ok() && !argument.exists()
+    })
 }
 
-/// Parses a reference, which must have its scheme, so that no path is taken for one.
+/// Parses a reference, with or without `oci://`.
 pub(super) fn reference(text: &str) -> Result<Reference, CommandError> {
-    if !text.starts_with(SCHEME) {
-        return Err(CommandError::Usage(format!(
-            "{text:?} does not begin with {SCHEME}; write {SCHEME}REGISTRY/REPOSITORY:TAG"
-        )));
-    }
     text.parse::<Reference>().map_err(|error| command_error(&error))
 }
 
@@ -75,12 +73,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_has_its_scheme() {
-        assert!(is_reference(Path::new("oci://r.example/a:1")));
-        assert!(!is_reference(Path::new("r.example/a:1")));
-        assert!(reference("oci://r.example/a:1").is_ok());
-        for text in ["r.example/a:1", "oci://r.example/a", "a.wasm"] {
+    fn a_reference_may_begin_with_its_scheme() {
+        for text in ["oci://r.example/a:1", "r.example/a:1", "localhost:5000/t/a:1"] {
+            assert!(is_reference(Path::new(text)), "{text}");
+            assert!(
+                reference(text).is_ok_and(|reference| reference.to_string().starts_with(SCHEME)),
+                "{text}"
+            );
+        }
+        for text in ["oci://r.example/a", "r.example/a", "a.wasm", "https://r.example/a:1"] {
             assert!(matches!(reference(text), Err(CommandError::Usage(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn a_path_is_no_reference() {
+        for text in ["a.wasm", "plugins/a.wasm", "./a.b/a.wasm", "../x/a:1", "/tmp/a.b/c:1", "a.b/c"] {
+            assert!(!is_reference(Path::new(text)), "{text}");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(!is_reference(folder.path()), "it exists");
+        assert!(is_reference(Path::new("oci://absent")), "its error is that of a reference");
     }
 }

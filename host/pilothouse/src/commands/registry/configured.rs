@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pilothouse_controller::sidecar::Sidecar;
 use pilothouse_registry::{
     ClientOptions, PluginEntry, Problem, Reference, RegistryClient, RegistryError, RegistrySettings,
     SignaturePolicy, Tls, credentials,
@@ -103,8 +102,9 @@ async fn client(
     settings: &RegistrySettings,
 ) -> Result<(Reference, RegistryClient), PullFailure> {
     entry.check()?;
-    Sidecar::parse(&entry.sidecar_text())
-        .map_err(|error| PullFailure::new(format!("sidecar: {error}"), "correct --config"))?;
+    if let Some(problem) = &entry.sidecar_problem {
+        return Err(PullFailure::new(problem, "correct --config"));
+    }
     let reference: Reference = entry.image.parse()?;
     let options = ClientOptions { attempts: 1, ..settings.client_options(&reference) };
     let (authority, file) = (settings.certificate_authority.clone(), settings.credentials.clone());

@@ -32,6 +32,7 @@ fn apply(added: &AddedPlugins, ObjectPlugins { plugins, are_all }: ObjectPlugins
         image,
         poll,
         sidecar: Some(sidecar),
+        sidecar_problem: None,
     });
     match are_all {
         true => added.set(entries.collect()),
@@ -66,6 +67,7 @@ fn provided_report(report: &SourceReport) -> ProvidedReport {
             message: error.to_string(),
             is_unverified: error.problem() == Problem::Unverified,
         }),
+        is_current: report.is_current,
     }
 }
 

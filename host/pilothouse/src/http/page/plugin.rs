@@ -92,6 +92,7 @@ fn state_section(status: &PluginStatus, details: Option<&PluginDetails>) -> Mark
                 dt { "Image" } dd { (text(&source.image)) }
                 dt { "Artifact" } dd { code { (text(&source.digest)) } }
                 dt { "Signature policy" } dd { (text(&source.decision)) }
+                @if let Some(checked_at) = &source.checked_at { dt { "Checked" } dd { (time(checked_at)) } }
             }
             dt { "Generation" } dd { (status.generation) }
             dt { "Ready keys" } dd { (status.queue_depth) }
