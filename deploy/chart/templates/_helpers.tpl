@@ -78,7 +78,92 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.pluginResource.enabled -}}
 {{- $_ := set $config "pluginResource" (dict "enabled" true "namespaces" .Values.pluginResource.namespaces) -}}
 {{- end -}}
+{{- $registries := deepCopy ($config.registries | default dict) -}}
+{{- with .Values.registries -}}
+{{- if .credentialsSecret.name -}}
+{{- $_ := set $registries "credentials" (printf "/etc/registries/credentials/%s" .credentialsSecret.key) -}}
+{{- end -}}
+{{- if or .signaturePolicy.configMap .signaturePolicy.secret -}}
+{{- $_ := set $registries "policy" (printf "/etc/registries/policy/%s" .signaturePolicy.key) -}}
+{{- end -}}
+{{- if or .certificateAuthority.configMap .certificateAuthority.secret -}}
+{{- $_ := set $registries "certificateAuthority" (printf "/etc/registries/authorities/%s" .certificateAuthority.key) -}}
+{{- end -}}
+{{- if .cache.volume -}}
+{{- $_ := set $registries "cacheDir" "/pulled/oci" -}}
+{{- end -}}
+{{- end -}}
+{{- if $registries -}}
+{{- $_ := set $config "registries" $registries -}}
+{{- end -}}
 {{- toYaml $config -}}
+{{- end -}}
+
+{{/* The mounts of the files about registries, and of what was pulled. */}}
+{{- define "pilothouse.registryMounts" -}}
+{{- with .Values.registries }}
+{{- if .credentialsSecret.name }}
+- name: registry-credentials
+  mountPath: /etc/registries/credentials
+  readOnly: true
+{{- end }}
+{{- if or .signaturePolicy.configMap .signaturePolicy.secret }}
+- name: signature-policy
+  mountPath: /etc/registries/policy
+  readOnly: true
+{{- end }}
+{{- if or .certificateAuthority.configMap .certificateAuthority.secret }}
+- name: registry-authorities
+  mountPath: /etc/registries/authorities
+  readOnly: true
+{{- end }}
+{{- if .cache.volume }}
+- name: pulled
+  mountPath: /pulled
+  {{- with .cache.subPath }}
+  subPath: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The volumes of these mounts. The host reads the files at each attempt, so a change needs no restart. */}}
+{{- define "pilothouse.registryVolumes" -}}
+{{- with .Values.registries }}
+{{- with .credentialsSecret.name }}
+- name: registry-credentials
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- with include "pilothouse.filesOfObject" .signaturePolicy }}
+- name: signature-policy
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with include "pilothouse.filesOfObject" .certificateAuthority }}
+- name: registry-authorities
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with .cache.volume }}
+- name: pulled
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The source of a volume with the files of a ConfigMap or a Secret. Empty without one. */}}
+{{- define "pilothouse.filesOfObject" -}}
+{{- if .configMap -}}
+configMap:
+  name: {{ .configMap }}
+{{- else if .secret -}}
+secret:
+  secretName: {{ .secret }}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether there is a directory for what is pulled. Empty if there is none. */}}
+{{- define "pilothouse.hasPulledDirectory" -}}
+{{- if or (ne .Values.cache.type "none") .Values.registries.cache.volume (dig "registries" "cacheDir" "" .Values.config) -}}true{{- end -}}
 {{- end -}}
 
 {{/* The container's securityContext, and the mounts of the plugins and their sidecars. */}}
@@ -180,11 +265,29 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (has "*" $resource.namespaces) (gt (len $resource.namespaces) 1) -}}
 {{- fail "pluginResource.namespaces contains \"*\", which stands for all namespaces: remove the other entries" -}}
 {{- end -}}
-{{- if and $resource.enabled (eq .Values.cache.type "none") (not (dig "registries" "cacheDir" "" .Values.config)) -}}
-{{- fail "pluginResource.enabled needs a directory for pulled plugins: use another cache.type than \"none\", or set config.registries.cacheDir to a mounted volume" -}}
+{{- $hasDirectory := include "pilothouse.hasPulledDirectory" . -}}
+{{- if and $resource.enabled (not $hasDirectory) -}}
+{{- fail "pluginResource.enabled needs a directory for pulled plugins: use another cache.type than \"none\", or set registries.cache.volume" -}}
 {{- end -}}
-{{- if and (dig "plugins" list .Values.config) (eq .Values.cache.type "none") (not (dig "registries" "cacheDir" "" .Values.config)) -}}
-{{- fail "config.plugins needs a directory for pulled plugins: use another cache.type than \"none\", or set config.registries.cacheDir to a mounted volume" -}}
+{{- if and (dig "plugins" list .Values.config) (not $hasDirectory) -}}
+{{- fail "config.plugins needs a directory for pulled plugins: use another cache.type than \"none\", or set registries.cache.volume" -}}
+{{- end -}}
+{{- range $value := list "signaturePolicy" "certificateAuthority" -}}
+{{- $files := get $.Values.registries $value -}}
+{{- if and $files.configMap $files.secret -}}
+{{- fail (printf "registries.%s.configMap and registries.%s.secret are both set: remove one of them" $value $value) -}}
+{{- end -}}
+{{- end -}}
+{{- $registries := .Values.registries -}}
+{{- $mounted := dict "credentials" (list "registries.credentialsSecret.name" $registries.credentialsSecret.name) "policy" (list "registries.signaturePolicy" (or $registries.signaturePolicy.configMap $registries.signaturePolicy.secret)) "certificateAuthority" (list "registries.certificateAuthority" (or $registries.certificateAuthority.configMap $registries.certificateAuthority.secret)) "cacheDir" (list "registries.cache.volume" $registries.cache.volume) -}}
+{{- range $member := keys $mounted | sortAlpha -}}
+{{- $value := get $mounted $member -}}
+{{- if and (last $value) (dig "registries" $member "" $.Values.config) -}}
+{{- fail (printf "%s and config.registries.%s are both set: remove one of them" (first $value) $member) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $registries.cache.subPath (not $registries.cache.volume) -}}
+{{- fail "registries.cache.subPath is set, but registries.cache.volume is empty: name a volume" -}}
 {{- end -}}
 {{- if and .Values.prometheus.podMonitor.enabled .Values.prometheus.serviceMonitor.enabled -}}
 {{- fail "prometheus.podMonitor.enabled and prometheus.serviceMonitor.enabled are both true: every metric would be scraped twice; enable one" -}}
