@@ -3,7 +3,7 @@
 //! # Why one `RwLock` with short critical sections
 //! The only writer is the informer's task. It prepares each change (index values, or a whole new map for a replaced list)
 //! under an upgradable read lock, while readers continue, and upgrades to the write lock only to apply it: one map insertion
-//! per event, one pointer swap per relist. An exception is the one event that trains the dictionary of a compressed store:
+//! per event, one pointer swap per relist. A new index is built from a snapshot, without a lock, and then completed. An exception is the one event that trains the dictionary of a compressed store:
 //! readers wait while all objects are packed. A persistent map behind an `ArcSwap` would never block readers, but costs several
 //! allocations for each event and about twice the memory for each object. With this design an object costs 16 bytes in the map,
 //! and one reference to its key in the sorted list of keys, in addition to its own bytes.
@@ -35,7 +35,7 @@ pub(crate) use object_map::{ObjectMap, PrefetchPipeline};
 use packing::Packer;
 pub use reader::{IndexValueCursor, ScanPage, StoreReader};
 pub(crate) use reader::{ReaderSource, StoreView};
-use state::{IndexId, State};
+use state::{IndexId, SnapshotIndex, State};
 pub(crate) use stored_object::StoredObject;
 pub use typed::ReadError;
 
@@ -317,12 +317,22 @@ impl Store {
         name: &str,
         function: IndexFn,
     ) -> Result<(), IndexError> {
+        let check_is_new = |state: &State| match state.index_id(scope, name) {
+            Some(_) => Err(IndexError::Exists { name: name.to_owned() }),
+            None => Ok(()),
+        };
+        let objects = {
+            let state = self.state.read();
+            check_is_new(&state)?;
+            state.objects_to_index(&function)
+        };
+        // Without the lock, so that the informer applies changes meanwhile.
+        let mut snapshot = SnapshotIndex::of(function, objects);
         let state = self.state.upgradable_read();
-        if state.index_id(scope, name).is_some() {
-            return Err(IndexError::Exists { name: name.to_owned() });
-        }
-        let index = state.prepare_index(function);
+        check_is_new(&state)?;
+        let index = state.prepare_index(&mut snapshot);
         RwLockUpgradableReadGuard::upgrade(state).name_index(scope, name, index);
+        // The snapshot is dropped here, after the lock is released.
         Ok(())
     }
 

@@ -45,6 +45,13 @@ pub(super) enum PreparedIndex {
 /// A complete index that is not part of the state yet.
 pub(super) struct BuiltIndex(Index);
 
+/// An index of the objects that were in the store some time ago. It is built without the store's lock.
+pub(super) struct SnapshotIndex {
+    index: Index,
+    /// The objects in key order.
+    objects: Vec<StoredObject>,
+}
+
 /// The values to remove from and to add to one index for one key.
 pub(super) struct IndexChange {
     index: IndexId,
@@ -250,15 +257,27 @@ impl State {
         keys.into_iter().filter_map(|key| self.get(key)).collect()
     }
 
-    pub(super) fn prepare_index(&self, function: IndexFn) -> PreparedIndex {
-        match self.indexes.iter().find(|(_, index)| index.function.is_equivalent(&function)) {
-            Some((id, _)) => PreparedIndex::Shared(*id),
-            None => {
-                let mut index = Index::new(function);
-                self.objects.iter().for_each(|stored| index.add(&stored.object()));
-                PreparedIndex::New(BuiltIndex(index))
-            }
+    /// Returns the objects in key order, of which a new index is built; none if there is an equivalent index.
+    pub(super) fn objects_to_index(&self, function: &IndexFn) -> Vec<StoredObject> {
+        match self.equivalent_index(function) {
+            Some(_) => Vec::new(),
+            None => self.range(None, None).cloned().collect(),
         }
+    }
+
+    fn equivalent_index(&self, function: &IndexFn) -> Option<IndexId> {
+        let equivalent = self.indexes.iter().find(|(_, index)| index.function.is_equivalent(function));
+        equivalent.map(|(id, _)| *id)
+    }
+
+    /// Completes an index with what has changed since its snapshot, unless there is an equivalent index.
+    pub(super) fn prepare_index(&self, snapshot: &mut SnapshotIndex) -> PreparedIndex {
+        if let Some(id) = self.equivalent_index(&snapshot.index.function) {
+            return PreparedIndex::Shared(id);
+        }
+        snapshot.catch_up(self);
+        let empty = Index::new(snapshot.index.function.clone());
+        PreparedIndex::New(BuiltIndex(std::mem::replace(&mut snapshot.index, empty)))
     }
 
     pub(super) fn name_index(&mut self, scope: ScopeId, name: &str, index: PreparedIndex) {
@@ -295,6 +314,35 @@ impl State {
     }
 }
 
+impl SnapshotIndex {
+    /// Builds an index of these objects, which are in key order.
+    pub(super) fn of(function: IndexFn, objects: Vec<StoredObject>) -> Self {
+        let mut index = Index::new(function);
+        objects.iter().for_each(|stored| index.add(&stored.object()));
+        Self { index, objects }
+    }
+
+    /// Replaces the values of the objects that changed since the snapshot. Compares only which objects are the same, so that the lock is
+    /// held for a short time.
+    fn catch_up(&mut self, state: &State) {
+        let mut before = self.objects.iter().peekable();
+        for stored in state.range(None, None) {
+            while let Some(gone) = before.next_if(|before| before.key() < stored.key()) {
+                self.index.forget(&gone.object());
+            }
+            let before = before.next_if(|before| before.key() == stored.key());
+            if before.is_some_and(|before| before.is_same_stored(stored)) {
+                continue;
+            }
+            if let Some(before) = before {
+                self.index.forget(&before.object());
+            }
+            self.index.add(&stored.object());
+        }
+        before.for_each(|gone| self.index.forget(&gone.object()));
+    }
+}
+
 fn set_version(current: &mut String, version: &str) {
     if !version.is_empty() {
         current.clear();
@@ -310,6 +358,12 @@ impl Index {
     fn add(&mut self, object: &Object) {
         for value in self.function.values(object) {
             self.insert(&value, object.key());
+        }
+    }
+
+    fn forget(&mut self, object: &Object) {
+        for value in self.function.values(object) {
+            self.remove(&value, object.key());
         }
     }
 

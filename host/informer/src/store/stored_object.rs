@@ -73,6 +73,15 @@ impl StoredObject {
         }
     }
 
+    /// Whether both are the same allocation, not just equal.
+    pub(crate) fn is_same_stored(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Plain(left), Self::Plain(right)) => left.ptr_eq(right),
+            (Self::Packed(left), Self::Packed(right)) => left.ptr_eq(right),
+            _ => false,
+        }
+    }
+
     /// Whether `object` is this stored object (the same allocation), not just an equal one.
     pub(crate) fn is_same(&self, object: &Object) -> bool {
         match (self, PackedObject::of(object)) {

@@ -370,6 +370,31 @@ fn an_index_leaves_out_an_object_with_too_many_values_or_too_long_ones() {
 }
 
 #[test]
+fn an_index_is_built_without_the_lock_and_has_the_changes_made_meanwhile() {
+    for store in stores().map(Arc::new) {
+        for (name, version) in [("changed", 1), ("deleted", 2), ("same", 3)] {
+            store.update(pod(name, version).app("old").object());
+        }
+        let (changing, is_first) = (Arc::clone(&store), AtomicBool::new(true));
+        let function = IndexFn::computed(move |object| {
+            if is_first.swap(false, Ordering::Relaxed) {
+                // This would never end if the store were locked.
+                changing.update(pod("added", 4).app("new").object());
+                changing.update(pod("changed", 5).app("new").object());
+                changing.delete(&key("deleted"), None);
+                changing.update(pod("z", 6).app("old").object());
+            }
+            object.label("app").map(std::borrow::Cow::into_owned).into_iter().collect()
+        });
+        store.add_index("app", function).expect("new");
+        assert_eq!(store.index_keys("app", "old").expect("there"), [key("same"), key("z")]);
+        assert_eq!(store.index_keys("app", "new").expect("there"), [key("added"), key("changed")]);
+        store.update(pod("z", 7).app("new").object());
+        assert_eq!(store.index_keys("app", "new").expect("there"), ["added", "changed", "z"].map(key));
+    }
+}
+
+#[test]
 fn a_panicking_index_function_yields_no_value() {
     let store = Store::new();
     store.add_index("bad", IndexFn::computed(|_| panic!("a defect in the function"))).expect("new");
