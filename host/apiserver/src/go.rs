@@ -103,6 +103,13 @@ fn encode(value: &Value, out: &mut String) {
     }
 }
 
+/// Returns a text as `encoding/json` writes it.
+pub(crate) fn json_text(text: &str) -> String {
+    let mut out = String::new();
+    encode_text(text, &mut out);
+    out
+}
+
 fn encode_text(text: &str, out: &mut String) {
     // None of these characters is part of an escape sequence.
     for c in Value::from(text).to_string().chars() {

@@ -1,5 +1,6 @@
 //! Handles requests below `/openapi/`.
 
+use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 
 use super::{Document, DocumentCache, ServedResource};
@@ -14,14 +15,9 @@ const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2";
 /// The content type of OpenAPI v2 as protobuf. client-go cannot parse a content type with an `@` in it.
 const V2_PROTOBUF_CONTENT_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// A `gnostic` Document of version "2.0" without paths and definitions.
-const EMPTY_V2_PROTOBUF: &[u8] = b"\x0a\x032.0";
-
 /// Handles a request for `/openapi/v2`, `/openapi/v3` or a document below it.
 ///
-/// Documents are served as JSON. kubectl reads v3 as JSON. If v3 lacks a kind, kubectl requests v2, as protobuf only.
-/// v2 describes the same kinds as v3, so the protobuf response is an empty document: it makes kubectl report that the
-/// kind does not exist and what to do about it, whereas after an error kubectl only reports that it could not validate.
+/// Documents are served as JSON, and v2 also as protobuf, in which client-go requests it.
 pub(crate) fn handle(
     documents: &DocumentCache,
     registry: &Registry,
@@ -38,19 +34,14 @@ pub(crate) fn handle(
         && !takes_json
         && accepted.iter().any(|range| range.kind.starts_with(V2_PROTOBUF))
     {
-        let empty = ResponseBody::full(EMPTY_V2_PROTOBUF);
-        return Ok(respond::with_body(StatusCode::OK, V2_PROTOBUF_CONTENT_TYPE, empty));
+        return Ok(protobuf_response(documents.v2_protobuf(&served_resources(registry)), request));
     }
     if !takes_json {
         return Err(Status::not_acceptable(&["application/json"]));
     }
     let rest = path.trim_start_matches("/openapi/");
     match rest.split('/').collect::<Vec<_>>().as_slice() {
-        ["v2"] => {
-            let served: Vec<_> =
-                registry.endpoints().map(|endpoint| served_resource(endpoint.as_ref())).collect();
-            Ok(document_response(documents.v2(&served), request))
-        }
+        ["v2"] => Ok(document_response(documents.v2(&served_resources(registry)), request)),
         ["v3"] => {
             let versions = registry.groups().iter().flat_map(|(name, group)| {
                 group
@@ -64,6 +55,24 @@ pub(crate) fn handle(
         ["v3", "apis", group, version] => v3_document(documents, registry, group, version, request),
         _ => Err(Status::no_such_resource()),
     }
+}
+
+fn served_resources(registry: &Registry) -> Vec<ServedResource<'_>> {
+    registry.endpoints().map(|endpoint| served_resource(endpoint.as_ref())).collect()
+}
+
+/// Returns the response with a document as protobuf and its entity tag.
+fn protobuf_response(document: Document, request: &Request) -> Answer {
+    let tag = format!("\"{}\"", document.hash);
+    let (code, body) = match request.header("if-none-match") == tag {
+        true => (StatusCode::NOT_MODIFIED, Bytes::new()),
+        false => (StatusCode::OK, document.body),
+    };
+    let mut response = respond::with_body(code, V2_PROTOBUF_CONTENT_TYPE, ResponseBody::full(body));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
 }
 
 fn v3_document(

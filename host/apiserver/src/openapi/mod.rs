@@ -8,6 +8,7 @@ mod components;
 pub(crate) mod handler;
 mod paths;
 mod v2;
+mod v2_protobuf;
 mod v3;
 
 #[cfg(test)]
@@ -50,7 +51,7 @@ pub struct ServedResource<'a> {
 /// A serialized document.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// The JSON text.
+    /// The JSON text, or protobuf.
     pub body: Bytes,
     /// The hash of the described resources, used as the URL's `hash` parameter and as the entity tag.
     pub hash: String,
@@ -84,30 +85,39 @@ impl DocumentCache {
 
     /// Returns the document at `/openapi/v3/apis/GROUP/VERSION`, or `/openapi/v3/api/v1` for the core group.
     pub fn v3(&self, group: &str, version: &str, served: &[ServedResource<'_>]) -> Document {
-        self.get_or_build(path(group, version), served, || v3::document(served))
+        self.get_or_build(path(group, version), served, || json_text(&v3::document(served)))
     }
 
     /// Returns the document at `/openapi/v2`, given all served resources.
     pub fn v2(&self, served: &[ServedResource<'_>]) -> Document {
-        self.get_or_build("v2".to_owned(), served, || v2::document(served))
+        self.get_or_build("v2".to_owned(), served, || json_text(&v2::document(served)))
+    }
+
+    /// Returns the document at `/openapi/v2` as protobuf, given all served resources.
+    pub fn v2_protobuf(&self, served: &[ServedResource<'_>]) -> Document {
+        self.get_or_build("v2 protobuf".to_owned(), served, || v2_protobuf::encode(&v2::document(served)))
     }
 
     fn get_or_build(
         &self,
         name: String,
         served: &[ServedResource<'_>],
-        build: impl FnOnce() -> Value,
+        build: impl FnOnce() -> Vec<u8>,
     ) -> Document {
         let hash = hash(served);
         if let Some(document) = self.documents.lock().get(&name).filter(|document| document.hash == hash) {
             return document.clone();
         }
         // Building outside the lock may build a document twice, but no request waits for another.
-        let body = Bytes::from(serde_json::to_vec(&build()).expect("a JSON value has string keys"));
+        let body = Bytes::from(build());
         let document = Document { body, hash };
         self.documents.lock().insert(name, document.clone());
         document
     }
+}
+
+fn json_text(document: &Value) -> Vec<u8> {
+    serde_json::to_vec(document).expect("a JSON value has string keys")
 }
 
 fn path(group: &str, version: &str) -> String {

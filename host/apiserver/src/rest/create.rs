@@ -9,7 +9,8 @@ use super::owner_references::{self, Step};
 use super::update::UpdateTarget;
 use super::{
     WriteResult, admit, built_in, certificates, crd_sync, param_rights, pod_profiles, quota,
-    service_accounts, services, strategy, tracking, warnings as kind_warnings, with_warnings,
+    service_accounts, services, storage_warnings, strategy, tracking, warnings as kind_warnings,
+    with_warnings,
 };
 use crate::admission::{Admission, Objects, Operation, WriteRequest};
 use crate::meta;
@@ -133,6 +134,7 @@ async fn create_decoded(
         warnings.extend(kind_warnings::on_write(endpoint, &value));
         warnings.extend(kind_warnings::on_create(endpoint, &value));
         warnings.extend(kind_warnings::on_new_pods(endpoint, &value));
+        warnings.extend(storage_warnings::of_object(endpoint, &value, true));
         warnings.extend(kind_warnings::on_new_finalizers(endpoint, &value, None));
         warnings.extend(duplicate_owners.clone());
         let stored = store_checked(state, endpoint, namespace, (value, &version), options, admission).await;

@@ -37,6 +37,7 @@ mod service_accounts;
 mod service_type_fields;
 mod service_warnings;
 mod services;
+mod storage_warnings;
 pub(crate) mod strategy;
 pub(crate) mod token;
 pub(crate) mod topology_labels;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
-use super::pod_profiles;
+use super::{pod_profiles, storage_warnings};
 use crate::schema::{field, quantity};
 
 /// Labels of Nodes that others replaced.
@@ -33,7 +33,7 @@ const NODE_LABELS: [(&str, &str); 8] = [
 ];
 
 /// Sources of volumes that Kubernetes no longer supports, with the name in the warning.
-const VOLUMES: [(&str, &str, &str); 9] = [
+pub(super) const VOLUMES: [(&str, &str, &str); 9] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -77,6 +77,11 @@ impl Warnings {
     }
 }
 
+/// Returns what replaced a label of Nodes.
+pub(super) fn node_label_message(label: &str) -> Option<&'static str> {
+    NODE_LABELS.iter().find(|(known, _)| *known == label).map(|(_, text)| *text)
+}
+
 fn items(list: &Value) -> &[Value] {
     list.as_array().map_or(&[], Vec::as_slice)
 }
@@ -89,16 +94,15 @@ fn text<'a>(object: &'a Value, name: &str) -> &'a str {
 pub(super) fn of_pod(object: &Value, pod_path: &str) -> Vec<String> {
     let (spec, path) = (&object["spec"], &*field::child(pod_path, "spec"));
     let mut warnings = Warnings::default();
-    let replaced = |label: &str| NODE_LABELS.iter().find(|(known, _)| *known == label).map(|(_, text)| *text);
     for (label, _) in spec["nodeSelector"].as_object().into_iter().flatten() {
-        if let Some(problem) = replaced(label) {
+        if let Some(problem) = node_label_message(label) {
             warnings.push(format!("{}: {problem}", field::key(&field::child(path, "nodeSelector"), label)));
         }
     }
     for (index, constraint) in items(&spec["topologySpreadConstraints"]).iter().enumerate() {
         let at = field::index(&field::child(path, "topologySpreadConstraints"), index);
         let key = text(constraint, "topologyKey");
-        if let Some(problem) = replaced(key) {
+        if let Some(problem) = node_label_message(key) {
             warnings.push(format!("{}: {key} is {problem}", field::child(&at, "topologyKey")));
         }
         if constraint["labelSelector"].is_null() {
@@ -110,6 +114,9 @@ pub(super) fn of_pod(object: &Value, pod_path: &str) -> Vec<String> {
         for (_, name, problem) in VOLUMES.iter().filter(|(source, ..)| !volume[*source].is_null()) {
             warnings.push(format!("{}: {problem}", field::child(&at, name)));
         }
+        let template = field::child(&at, "ephemeral.volumeClaimTemplate.spec");
+        let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+        warnings.extend(storage_warnings::of_claim_spec(claim, &template));
     }
     for (list, name, shown) in [("hostAliases", "ip", "ip"), ("imagePullSecrets", "name", "name")] {
         let mut found = BTreeSet::new();

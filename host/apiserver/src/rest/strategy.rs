@@ -77,10 +77,11 @@ pub(crate) fn prepare_create(state: &State, endpoint: &Endpoint, value: &mut Val
             add_namespace_finalizer(&mut value["spec"]);
             label_with_name(value);
         }
-        ("", "pods")
-            if value["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|time| time < 0) =>
-        {
-            value["spec"]["terminationGracePeriodSeconds"] = json!(1);
+        ("", "pods") => {
+            if value["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|time| time < 0) {
+                value["spec"]["terminationGracePeriodSeconds"] = json!(1);
+            }
+            pods::merge_label_keys(value);
         }
         ("", "secrets") => encode_string_data(value),
         ("discovery.k8s.io", "endpointslices") => remove_topology(value),

@@ -100,9 +100,13 @@ fn template_path(endpoint: &Endpoint) -> Option<&'static str> {
 
 /// Returns the warning about a new object.
 pub(super) fn on_create(endpoint: &Endpoint, value: &Value) -> Option<String> {
-    if matches!(endpoint.resource.names.plural.as_str(), "deployments" | "replicasets" | "jobs" | "cronjobs")
-        && matches!(endpoint.resource.group.as_str(), "apps" | "batch")
-    {
+    let names_pods = match endpoint.resource.group.as_str() {
+        "" => endpoint.resource.names.plural == "replicationcontrollers",
+        "apps" => matches!(endpoint.resource.names.plural.as_str(), "deployments" | "replicasets"),
+        "batch" => matches!(endpoint.resource.names.plural.as_str(), "jobs" | "cronjobs"),
+        _ => false,
+    };
+    if names_pods {
         return name_warning(meta::text(value, "name"));
     }
     let is_ingress =

@@ -48,6 +48,7 @@ pub use node::{
 };
 pub(crate) use parse::MAX_PATTERNS_SIZE;
 pub use protobuf::{ProtobufError, decode_protobuf, encode_protobuf};
+pub(crate) use protobuf::wire as protobuf_wire;
 pub(crate) use protobuf::{encode_protobuf_event, encode_protobuf_list, has_protobuf};
 pub(crate) use prune::preserves_unknown;
 pub(crate) use semantic::{labels_and_annotations_causes, validate_label_selector};

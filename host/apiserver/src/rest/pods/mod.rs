@@ -3,6 +3,7 @@
 
 mod ephemeral;
 mod gated;
+mod label_keys;
 mod resize;
 mod status;
 mod update;
@@ -14,6 +15,7 @@ use crate::status::Status;
 
 pub(super) use ephemeral::{copy_ephemeral_containers, validate_ephemeral_containers};
 pub(super) use gated::initial_conditions;
+pub(super) use label_keys::merge_label_keys;
 pub(super) use resize::{copy_resources, validate_resize};
 pub(super) use status::keep_fields as keep_status_fields;
 pub(super) use update::validate_update;

@@ -13,8 +13,8 @@ use preconditions::check_preconditions;
 use super::internal::{ControllerAdmission, complete};
 use super::owner_references::{self, Step};
 use super::{
-    WriteResult, admit, built_in, certificates, crd_sync, param_rights, quota, scale, strategy, tracking,
-    unchanged, warnings as kind_warnings,
+    WriteResult, admit, built_in, certificates, crd_sync, param_rights, quota, scale, storage_warnings,
+    strategy, tracking, unchanged, warnings as kind_warnings,
 };
 use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
 use crate::meta;
@@ -168,8 +168,9 @@ pub(crate) async fn update_admitted(
         let states = (Some(&old), &new);
         param_rights::check(state, endpoint, target, states, options.author.as_ref())?;
         certificates::check_signer(state, endpoint, target, states, options.author.as_deref())?;
-        let refused =
-            |status: Status| status.with_warnings(warnings_of_update(endpoint, &old, &new, &warnings));
+        let refused = |status: Status| {
+            status.with_warnings(warnings_of_update((endpoint, target), &old, &new, &warnings))
+        };
         built_in::validate_update(state, &write, target, (&old, &new), admission.notes()).map_err(refused)?;
         if !is_tracked {
             track(state, &write, target, (&old, &mut new), sent, options);
@@ -182,16 +183,16 @@ pub(crate) async fn update_admitted(
         if admission.is_active() {
             let validated = validate(&write, target, &old, &new, admission).await;
             validated.map_err(|status| {
-                status.with_warnings(warnings_of_update(endpoint, &old, &new, &warnings))
+                status.with_warnings(warnings_of_update((endpoint, target), &old, &new, &warnings))
             })?;
         }
         // As in Kubernetes, an update without a change writes an object whose stored form is outdated.
         if unchanged::is_unchanged(&old, &new) && !endpoint.has_outdated_form(&current) {
-            let mut warnings = warnings_of_update(endpoint, &old, &new, &warnings);
+            let mut warnings = warnings_of_update((endpoint, target), &old, &new, &warnings);
             warnings.extend(admission.take_warnings());
             return Ok(WriteResult { object: current, created: false, warnings });
         }
-        let mut warnings = warnings_of_update(endpoint, &old, &new, &warnings);
+        let mut warnings = warnings_of_update((endpoint, target), &old, &new, &warnings);
         let stored = store_charged(state, &write, &current, (&old, new)).await;
         let stored = stored.map_err(|status| status.with_warnings(warnings.clone()));
         match stored? {
@@ -228,10 +229,18 @@ fn track(
 }
 
 /// Returns the warnings about a valid update, after those about its decoding.
-fn warnings_of_update(endpoint: &Endpoint, old: &Value, new: &Value, decoding: &[String]) -> Vec<String> {
+fn warnings_of_update(
+    (endpoint, target): (&Endpoint, UpdateTarget),
+    old: &Value,
+    new: &Value,
+    decoding: &[String],
+) -> Vec<String> {
     let mut warnings = decoding.to_vec();
     warnings.extend(kind_warnings::on_write(endpoint, new));
     warnings.extend(kind_warnings::on_changed_pods(endpoint, old, new));
+    if target == UpdateTarget::Object {
+        warnings.extend(storage_warnings::of_object(endpoint, new, false));
+    }
     warnings.extend(kind_warnings::on_new_finalizers(endpoint, new, Some(old)));
     warnings
 }

@@ -4,7 +4,7 @@
 
 mod encode;
 mod json_schema;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -60,20 +60,20 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
 }
 
 /// Appends a field of bytes: a string, a message or a byte sequence.
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     put_number(out, number << 3 | 2);
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Appends a varint field.
-pub(super) fn put_varint(out: &mut Vec<u8>, number: u64, value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, number: u64, value: u64) {
     put_number(out, number << 3);
     put_number(out, value);
 }
 
 /// Appends a field of eight bytes.
-pub(super) fn put_fixed(out: &mut Vec<u8>, number: u64, bits: u64) {
+pub(crate) fn put_fixed(out: &mut Vec<u8>, number: u64, bits: u64) {
     put_number(out, number << 3 | 1);
     out.extend_from_slice(&bits.to_le_bytes());
 }

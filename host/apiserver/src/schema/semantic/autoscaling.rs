@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    autoscaling_metrics, has, push_invalid, text, validate_amount, validate_at_most_all,
-    validate_label_selector, validate_one_of,
+    autoscaling_metrics, has, policy_status, push_invalid, text, validate_amount, validate_at_most_all,
+    validate_label_selector, validate_non_negative, validate_one_of,
 };
 use crate::schema::{field, names};
 use crate::status::Causes;
@@ -20,8 +20,11 @@ pub(super) fn validate_autoscaler(spec: &Value, old: Option<&Value>, causes: &mu
         let detail = "must be greater than or equal to 1";
         causes.push(field::invalid("spec.minReplicas", &spec["minReplicas"], detail));
     }
-    if most < 1 {
+    if most == 0 {
         causes.push(field::required("spec.maxReplicas", "must be set and greater than 0"));
+    } else if most < 0 {
+        let detail = "must be greater than or equal to 1";
+        causes.push(field::invalid("spec.maxReplicas", &most.into(), detail));
     }
     if least.is_some_and(|least| most < least) {
         let detail = "must be greater than or equal to `minReplicas`";
@@ -29,19 +32,15 @@ pub(super) fn validate_autoscaler(spec: &Value, old: Option<&Value>, causes: &mu
     }
     let target = &spec["scaleTargetRef"];
     validate_reference(target, "spec.scaleTargetRef", causes);
-    let version = text(target, "apiVersion");
-    let before = old.and_then(|old| old.pointer("/spec/scaleTargetRef/apiVersion"));
-    let is_controller = (version, text(target, "kind")) == ("v1", "ReplicationController");
-    let is_unchanged = old.is_some() && before.and_then(Value::as_str).unwrap_or_default() == version;
-    if version.matches('/').count() > 1 && !is_unchanged {
-        let detail = format!("unexpected GroupVersion string: {version}");
-        causes.push(field::invalid("spec.scaleTargetRef.apiVersion", &Value::from(version), &detail));
+    let before = old.map(|old| &old["spec"]["scaleTargetRef"]);
+    let is_unchanged = before
+        .is_some_and(|old| ["apiVersion", "kind"].iter().all(|name| text(old, name) == text(target, name)));
+    if !is_unchanged {
+        // ReplicationControllers are the only kind without a group that scales.
+        let may_lack_group = text(target, "kind") == "ReplicationController";
+        validate_version(target, "spec.scaleTargetRef", may_lack_group, causes);
     }
-    if !version.contains('/') && !is_controller && !is_unchanged {
-        let detail = "apiVersion must specify API group";
-        causes.push(field::invalid("spec.scaleTargetRef.apiVersion", &Value::from(version), detail));
-    }
-    autoscaling_metrics::validate_metrics(spec, causes);
+    autoscaling_metrics::validate_metrics(spec, old, causes);
     autoscaling_metrics::validate_behavior(&spec["behavior"], causes);
 }
 
@@ -54,6 +53,25 @@ pub(super) fn validate_reference(reference: &Value, path: &str, causes: &mut Cau
         } else {
             push_invalid(causes, &at, value, names::path_segment_errors(value));
         }
+    }
+}
+
+/// Checks the `apiVersion` of a reference.
+pub(super) fn validate_version(reference: &Value, path: &str, may_lack_group: bool, causes: &mut Causes) {
+    if let Some(problem) = version_problem(text(reference, "apiVersion"), may_lack_group) {
+        let version = &text(reference, "apiVersion").into();
+        causes.push(field::invalid(&field::child(path, "apiVersion"), version, &problem));
+    }
+}
+
+/// Returns what is wrong with an `apiVersion` (`ValidateAPIVersion` of `pkg/apis/autoscaling/validation`).
+pub(super) fn version_problem(version: &str, may_lack_group: bool) -> Option<String> {
+    match version.matches('/').count() {
+        0 | 1 => {
+            let has_group = version.find('/').is_some_and(|length| length > 0);
+            (!has_group && !may_lack_group).then(|| "apiVersion must specify API group".to_owned())
+        }
+        _ => Some(format!("unexpected GroupVersion string: {version}")),
     }
 }
 
@@ -76,6 +94,14 @@ pub(super) fn validate_budget(spec: &Value, causes: &mut Causes) {
     validate_label_selector(&spec["selector"], "spec.selector", causes);
     let policies = ["AlwaysAllow", "IfHealthyBudget"];
     validate_one_of(spec, "unhealthyPodEvictionPolicy", "spec", &policies, causes);
+}
+
+/// Checks the status of a budget (`ValidatePodDisruptionBudgetStatusUpdate` of `pkg/apis/policy/validation`).
+pub(super) fn validate_budget_status(status: &Value, causes: &mut Causes) {
+    policy_status::validate_conditions(&status["conditions"], "status.conditions", causes);
+    for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        validate_non_negative(status, name, "status", causes);
+    }
 }
 
 pub(super) fn validate_priority_class(new: &Value, old: Option<&Value>, causes: &mut Causes) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{NOT_NEGATIVE, has, items, names, push_invalid, quantity, quota, text};
+use super::{NOT_NEGATIVE, autoscaling, has, items, names, push_invalid, quantity, quota, text};
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -14,11 +14,14 @@ const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Re
 const MAX_WINDOW: i64 = 3600;
 const MAX_PERIOD: i64 = 1800;
 
-pub(super) fn validate_metrics(spec: &Value, causes: &mut Causes) {
+pub(super) fn validate_metrics(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     const PATH: &str = "spec.metrics";
     let metrics = items(&spec["metrics"]);
+    // A stored autoscaler may describe objects with a malformed version.
+    let checks_versions =
+        !old.is_some_and(|old| items(&old["spec"]["metrics"]).iter().any(has_malformed_version));
     for (index, metric) in metrics.iter().enumerate() {
-        validate_metric(metric, &field::index(PATH, index), causes);
+        validate_metric(metric, &field::index(PATH, index), checks_versions, causes);
     }
     let can_start = metrics.iter().any(|metric| ["Object", "External"].contains(&text(metric, "type")));
     if spec["minReplicas"] == 0 && !can_start {
@@ -28,7 +31,13 @@ pub(super) fn validate_metrics(spec: &Value, causes: &mut Causes) {
     }
 }
 
-fn validate_metric(metric: &Value, at: &str, causes: &mut Causes) {
+/// Whether a metric is about an object whose `apiVersion` is malformed.
+fn has_malformed_version(metric: &Value) -> bool {
+    let version = text(&metric["object"]["describedObject"], "apiVersion");
+    text(metric, "type") == "Object" && autoscaling::version_problem(version, true).is_some()
+}
+
+fn validate_metric(metric: &Value, at: &str, checks_versions: bool, causes: &mut Causes) {
     let (kind, at_type) = (text(metric, "type"), field::child(at, "type"));
     if kind.is_empty() {
         causes.push(field::required(&at_type, "must specify a metric source type"));
@@ -38,7 +47,15 @@ fn validate_metric(metric: &Value, at: &str, causes: &mut Causes) {
     }
     let mut present: BTreeSet<&str> = SOURCES.into_iter().filter(|source| has(metric, source)).collect();
     if let Some(first) = SOURCES.into_iter().find(|source| present.contains(source)) {
-        validate_source(first, &metric[first], &field::child(at, first), causes);
+        let at = field::child(at, first);
+        if first == "object" {
+            let (object, at) = (&metric[first]["describedObject"], field::child(&at, "describedObject"));
+            autoscaling::validate_reference(object, &at, causes);
+            if checks_versions {
+                autoscaling::validate_version(object, &at, true, causes);
+            }
+        }
+        validate_source(first, &metric[first], &at, causes);
     }
     let expected = match kind {
         "Object" => "object",
@@ -65,13 +82,6 @@ fn validate_metric(metric: &Value, at: &str, causes: &mut Causes) {
 }
 
 fn validate_source(kind: &str, source: &Value, at: &str, causes: &mut Causes) {
-    if kind == "object" {
-        super::autoscaling::validate_reference(
-            &source["describedObject"],
-            &field::child(at, "describedObject"),
-            causes,
-        );
-    }
     if matches!(kind, "object" | "external" | "pods") {
         let (path, name) = (field::child(at, "metric.name"), text(&source["metric"], "name"));
         if name.is_empty() {
@@ -183,15 +193,15 @@ fn validate_rules(rules: &Value, at: &str, causes: &mut Causes) {
         let at = field::index(&path, index);
         let types = ["Percent", "Pods"];
         if !types.contains(&text(policy, "type")) {
-            causes.push(field::not_supported(&field::child(&at, "type"), &policy["type"], &types));
+            let kind = text(policy, "type").into();
+            causes.push(field::not_supported(&field::child(&at, "type"), &kind, &types));
         }
         for name in ["value", "periodSeconds"] {
-            if policy[name].as_i64().is_some_and(|number| number <= 0) {
-                causes.push(field::invalid(
-                    &field::child(&at, name),
-                    &policy[name],
-                    "must be greater than zero",
-                ));
+            // Go reads an absent number as 0.
+            let number = policy[name].as_i64().unwrap_or(0);
+            if number <= 0 {
+                let detail = "must be greater than zero";
+                causes.push(field::invalid(&field::child(&at, name), &number.into(), detail));
             }
         }
         if policy["periodSeconds"].as_i64().is_some_and(|seconds| seconds > MAX_PERIOD) {

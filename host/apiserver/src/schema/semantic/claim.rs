@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{has, items, names, push_invalid, quantity, text, validate_label_selector, validate_one_of};
+use super::{
+    has, items, metadata, names, push_invalid, quantity, text, validate_label_selector, validate_one_of,
+};
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -37,6 +39,22 @@ pub(super) fn validate(claim: &Value, old: Option<&Value>, causes: &mut Causes) 
         causes.push(field::invalid("volumeMode", &after["volumeMode"], "field is immutable"));
     }
     validate_attributes_class(old, after, causes);
+}
+
+/// Checks the claim that a Pod's volume creates, whose metadata may have labels and annotations only.
+pub(super) fn validate_template(template: &Value, path: &str, causes: &mut Causes) {
+    let (meta, at) = (&template["metadata"], field::child(path, "metadata"));
+    if let Some(meta) = meta.as_object() {
+        metadata::validate_annotations(meta, &at, causes);
+        metadata::validate_labels(meta.get("labels"), &field::child(&at, "labels"), causes);
+        for (name, value) in meta {
+            let is_set = !matches!(value, Value::Null) && *value != "";
+            if !["annotations", "labels"].contains(&name.as_str()) && is_set {
+                causes.push(field::forbidden(&field::child(&at, name), "cannot be set"));
+            }
+        }
+    }
+    validate_spec(&template["spec"], &field::child(path, "spec"), causes);
 }
 
 /// Checks the specification at `path`.

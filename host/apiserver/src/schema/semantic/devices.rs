@@ -122,24 +122,29 @@ fn validate_name(object: &Value, name: &str, errors: fn(&str) -> Vec<String>, at
 }
 
 /// Checks that the requests to which a constraint or a configuration applies exist.
-fn validate_references(object: &Value, requests: &[Value], at: &str, causes: &mut Causes) {
+pub(super) fn validate_references(object: &Value, requests: &[Value], at: &str, causes: &mut Causes) {
     let path = field::child(at, "requests");
     for (index, name) in items(&object["requests"]).iter().enumerate() {
-        let reference = name.as_str().unwrap_or_default();
-        let (request, alternative) =
-            reference.split_once('/').map_or((reference, None), |(first, second)| (first, Some(second)));
-        let mut named = requests.iter().filter(|candidate| text(candidate, "name") == request);
-        let exists = named.any(|request| {
-            alternative.is_none_or(|alternative| {
-                let alternatives = items(&request["firstAvailable"]).iter();
-                alternatives.into_iter().any(|candidate| text(candidate, "name") == alternative)
-            })
-        });
-        if !exists {
-            let detail = "must be the name of a request in the claim or the name of a request and a subrequest \
-                          separated by '/'";
-            causes.push(field::invalid(&field::index(&path, index), name, detail));
-        }
+        validate_reference(name, requests, &field::index(&path, index), causes);
+    }
+}
+
+/// Checks that a request exists, or an alternative of one, which follows a slash.
+pub(super) fn validate_reference(name: &Value, requests: &[Value], path: &str, causes: &mut Causes) {
+    let reference = name.as_str().unwrap_or_default();
+    let (request, alternative) =
+        reference.split_once('/').map_or((reference, None), |(first, second)| (first, Some(second)));
+    let mut named = requests.iter().filter(|candidate| text(candidate, "name") == request);
+    let exists = named.any(|request| {
+        alternative.is_none_or(|alternative| {
+            let mut alternatives = items(&request["firstAvailable"]).iter();
+            alternatives.any(|candidate| text(candidate, "name") == alternative)
+        })
+    });
+    if !exists {
+        let detail = "must be the name of a request in the claim or the name of a request and a subrequest \
+                      separated by '/'";
+        causes.push(field::invalid(path, name, detail));
     }
 }
 

@@ -114,8 +114,9 @@ fn validate_owners(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
         ] {
-            if text(owner, name).is_empty() {
-                causes.push(field::invalid(&field::child(path, name), &Value::from(""), detail));
+            let value = text(owner, name);
+            if value.is_empty() || (name == "apiVersion" && has_no_version(value)) {
+                causes.push(field::invalid(&field::child(path, name), &value.into(), detail));
             }
         }
         if (text(owner, "apiVersion"), text(owner, "kind")) == ("v1", "Event") {
@@ -141,6 +142,11 @@ fn validate_owners(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
             }
         }
     }
+}
+
+/// Whether an `apiVersion` names no version: it has several slashes, or ends with one.
+fn has_no_version(version: &str) -> bool {
+    version.matches('/').count() > 1 || version.ends_with('/')
 }
 
 fn validate_finalizers(
@@ -189,6 +195,10 @@ pub(super) fn validate_labels(labels: Option<&Value>, at: &str, causes: &mut Cau
 
 pub(super) fn validate_labels_and_annotations(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
     validate_labels(meta.get("labels"), &field::child(path, "labels"), causes);
+    validate_annotations(meta, path, causes);
+}
+
+pub(super) fn validate_annotations(meta: &Map<String, Value>, path: &str, causes: &mut Causes) {
     let at = field::child(path, "annotations");
     let mut size = 0;
     for (key, value) in entries(meta.get("annotations")) {

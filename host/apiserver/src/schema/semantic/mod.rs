@@ -11,12 +11,14 @@ mod container_resources;
 mod container_restart;
 mod container_volumes;
 mod csi;
+mod device_status;
 mod devices;
 mod endpoints;
 mod environment;
 mod ephemeral;
 mod events;
 mod flow_control;
+mod ingress_class;
 mod ip;
 mod job_policies;
 mod job_status;
@@ -36,6 +38,7 @@ mod pod_status;
 mod policy_status;
 mod probe;
 mod quota;
+mod resource_slice;
 mod runtime;
 mod security;
 mod service;
@@ -46,6 +49,7 @@ mod stateful_set;
 mod status;
 mod volume;
 mod volume_source;
+mod volume_vendors;
 mod workload;
 
 use serde_json::Value;
@@ -96,7 +100,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
         ("policy", "PodDisruptionBudget") => autoscaling::validate_budget(spec, out),
         ("scheduling.k8s.io", "PriorityClass") => autoscaling::validate_priority_class(new, old, out),
         ("networking.k8s.io", "Ingress") => network::validate_ingress(new, old, out),
-        ("networking.k8s.io", "IngressClass") => network::validate_ingress_class(spec, old, out),
+        ("networking.k8s.io", "IngressClass") => ingress_class::validate(spec, old, out),
         ("networking.k8s.io", "NetworkPolicy") => network::validate_policy(spec, out),
         ("discovery.k8s.io", "EndpointSlice") => endpoints::validate_slice(new, old, out),
         ("coordination.k8s.io", "Lease") => events::validate_lease(spec, out),
@@ -109,6 +113,7 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: Option<&Value>) -> C
         ("storage.k8s.io", "CSINode") => csi::validate_node(spec, old, out),
         ("storage.k8s.io", "VolumeAttachment") => csi::validate_attachment(new, old, out),
         ("storage.k8s.io", "StorageClass") => volume::validate_storage_class(new, old, out),
+        ("resource.k8s.io", "ResourceSlice") => resource_slice::validate(spec, old, out),
         ("resource.k8s.io", name) => devices::validate(name, spec, old, out),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => {
             flow_control::validate_schema(new, out);

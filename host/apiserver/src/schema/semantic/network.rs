@@ -1,11 +1,11 @@
-//! Ingresses, IngressClasses and NetworkPolicies.
+//! Ingresses and NetworkPolicies.
 
 use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::{
-    PORT_RANGE, has, ip, items, push_invalid, text, validate_label_selector, validate_one_of,
+    PORT_RANGE, autoscaling, has, ip, items, push_invalid, text, validate_label_selector, validate_one_of,
     validate_port_number, validate_port_number_or_name,
 };
 use crate::schema::{field, names};
@@ -114,22 +114,21 @@ fn validate_backend(backend: &Value, at: &str, causes: &mut Causes) {
             causes.push(field::invalid(at, &nothing, detail));
         }
         (true, false) => {
-            let at = field::child(at, "resource");
-            let group = text(&backend["resource"], "apiGroup");
-            if !group.is_empty() {
-                push_invalid(causes, &field::child(&at, "apiGroup"), group, names::subdomain_errors(group));
-            }
-            for name in ["kind", "name"] {
-                if text(&backend["resource"], name).is_empty() {
-                    causes.push(field::required(&field::child(&at, name), ""));
-                }
-            }
+            validate_typed_reference(&backend["resource"], &field::child(at, "resource"), causes);
         }
         (false, true) => validate_service_backend(&backend["service"], at, causes),
         (false, false) => {
             causes.push(field::invalid(at, &nothing, "resource or service backend is required"));
         }
     }
+}
+
+/// Checks the group, the kind and the name of a reference.
+pub(super) fn validate_typed_reference(reference: &Value, at: &str, causes: &mut Causes) {
+    if let Some(group) = reference["apiGroup"].as_str() {
+        push_invalid(causes, &field::child(at, "apiGroup"), group, names::subdomain_errors(group));
+    }
+    autoscaling::validate_reference(reference, at, causes);
 }
 
 fn validate_service_backend(service: &Value, at: &str, causes: &mut Causes) {
@@ -157,24 +156,6 @@ fn validate_service_backend(service: &Value, at: &str, causes: &mut Causes) {
         }
         (false, true) => validate_port_number(port, "number", &at_port, causes),
         (false, false) => causes.push(field::required(at, "port name or number is required")),
-    }
-}
-
-pub(super) fn validate_ingress_class(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
-    const PATH: &str = "spec.controller";
-    let controller = text(spec, "controller");
-    match controller.split_once('/') {
-        _ if controller.is_empty() => causes.push(field::required(PATH, "")),
-        Some((host, path)) if !host.is_empty() && !path.is_empty() => {
-            push_invalid(causes, PATH, host, names::subdomain_errors(host));
-        }
-        _ => {
-            let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-            causes.push(field::invalid(PATH, &Value::from(controller), detail));
-        }
-    }
-    if old.is_some_and(|old| old.pointer("/spec/controller") != spec.get("controller")) {
-        causes.push(field::invalid(PATH, &Value::from(controller), "field is immutable"));
     }
 }
 

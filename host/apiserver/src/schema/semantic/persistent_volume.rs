@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     claim, csi, entries, has, items, names, pod_scheduling, push_invalid, quantity, text, validate_one_of,
-    volume_source,
+    volume_source, volume_vendors,
 };
 use crate::schema::field;
 use crate::status::Causes;
@@ -33,6 +33,14 @@ const PERSISTENT_SOURCES: [&str; 22] = [
     "local",
     "storageos",
     "csi",
+];
+
+/// The references of CSI volumes to Secrets, in the order in which kube-apiserver checks them.
+const CSI_SECRETS: [&str; 4] = [
+    "controllerPublishSecretRef",
+    "controllerExpandSecretRef",
+    "nodePublishSecretRef",
+    "nodeExpandSecretRef",
 ];
 
 /// Checks a PersistentVolume. `old` is the stored object on updates.
@@ -155,31 +163,36 @@ fn validate_sources(spec: &Value, causes: &mut Causes) {
 
 fn validate_source(name: &str, spec: &Value, causes: &mut Causes) {
     let (source, at) = (&spec[name], field::child("spec", name));
-    let (path, at_path) = (text(source, "path"), field::child(&at, "path"));
     match name {
         "hostPath" => volume_source::validate_host_path(source, &at, causes),
         "local" => volume_source::validate_local(source, &at, causes),
-        "nfs" => {
-            if text(source, "server").is_empty() {
-                causes.push(field::required(&field::child(&at, "server"), ""));
-            }
-            if path.is_empty() {
-                causes.push(field::required(&at_path, ""));
-            }
-            if !path.starts_with('/') {
-                causes.push(field::invalid(&at_path, &path.into(), "must be an absolute path"));
-            }
-        }
         "csi" => {
             csi::validate_driver_name(text(source, "driver"), &field::child(&at, "driver"), causes);
             if text(source, "volumeHandle").is_empty() {
                 causes.push(field::required(&field::child(&at, "volumeHandle"), ""));
             }
+            for name in CSI_SECRETS.iter().filter(|name| has(source, name)) {
+                validate_secret(&source[*name], &field::child(&at, name), causes);
+            }
         }
-        _ => {}
+        _ => volume_vendors::validate(name, source, &at, true, causes),
     }
     if name == "local" && !has(spec, "nodeAffinity") {
         causes.push(field::required("spec.nodeAffinity", "Local volume requires node affinity"));
+    }
+}
+
+/// Checks a reference to a Secret.
+fn validate_secret(secret: &Value, at: &str, causes: &mut Causes) {
+    for (member, errors) in
+        [("name", names::subdomain_errors as fn(&str) -> Vec<String>), ("namespace", names::label_errors)]
+    {
+        let (value, path) = (text(secret, member), field::child(at, member));
+        if value.is_empty() {
+            causes.push(field::required(&path, ""));
+        } else {
+            push_invalid(causes, &path, value, errors(value));
+        }
     }
 }
 

@@ -113,7 +113,7 @@ pub(super) fn validate_new(spec: &Value, causes: &mut Causes) {
     }
 }
 
-fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Causes) {
+pub(super) fn validate_tolerations(tolerations: &Value, path: &str, causes: &mut Causes) {
     for (index, toleration) in items(tolerations).iter().enumerate() {
         let at = field::index(path, index);
         let [key, operator, effect, value] =

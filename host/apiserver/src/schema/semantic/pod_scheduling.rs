@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pilothouse_model::hash::HashMap;
 use serde_json::Value;
 
-use super::{has, items, names, push_invalid, text, validate_label_selector, validate_one_of};
+use super::{entries, has, items, names, push_invalid, text, validate_label_selector, validate_one_of};
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -147,9 +147,10 @@ fn validate_pod_term(term: &Value, path: &str, causes: &mut Causes) {
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         validate_label_keys(term, name, path, causes);
     }
+    validate_selected_keys(term, path, causes);
     let others: BTreeSet<&str> = items(&term["mismatchLabelKeys"]).iter().filter_map(Value::as_str).collect();
     for (index, key) in items(&term["matchLabelKeys"]).iter().filter_map(Value::as_str).enumerate() {
-        if others.contains(key) && term["labelSelector"].is_object() {
+        if others.contains(key) {
             let at = field::index(&field::child(path, "matchLabelKeys"), index);
             causes.push(field::invalid(
                 &at,
@@ -163,6 +164,27 @@ fn validate_pod_term(term: &Value, path: &str, causes: &mut Causes) {
         causes.push(field::required(&at, "can not be empty"));
     }
     push_invalid(causes, &at, key, names::qualified_name_errors(key));
+}
+
+/// Checks that the label selector has no key of `matchLabelKeys`, except for the requirement that a new Pod gets for it.
+fn validate_selected_keys(term: &Value, path: &str, causes: &mut Causes) {
+    let selector = &term["labelSelector"];
+    let keys = items(&term["matchLabelKeys"]).iter().filter_map(Value::as_str).enumerate();
+    let keys: HashMap<&str, usize> = keys.map(|(index, key)| (key, index)).collect();
+    if keys.is_empty() || !selector.is_object() {
+        return;
+    }
+    let mut found: BTreeSet<&str> =
+        entries(selector.get("matchLabels")).map(|(key, _)| key.as_str()).collect();
+    for requirement in items(&selector["matchExpressions"]) {
+        let key = text(requirement, "key");
+        if let Some(index) = keys.get(key).filter(|_| found.contains(key)) {
+            // As in Kubernetes, the path does not name the list.
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            causes.push(field::invalid(&field::index(path, *index), &key.into(), detail));
+        }
+        found.insert(key);
+    }
 }
 
 /// Checks the scheduling gates of the specification at `path`.
@@ -225,6 +247,7 @@ fn validate_spread_options(constraint: &Value, at: &str, causes: &mut Causes) {
     }
     let selector = &constraint["labelSelector"];
     validate_label_keys(constraint, "matchLabelKeys", at, causes);
+    validate_selected_keys(constraint, at, causes);
     if selector.is_object() {
         validate_label_selector(selector, &field::child(at, "labelSelector"), causes);
     }

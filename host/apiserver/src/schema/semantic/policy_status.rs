@@ -25,7 +25,7 @@ pub(super) fn validate(status: &Value, causes: &mut Causes) {
 }
 
 /// Checks conditions (`ValidateConditions` of `k8s.io/apimachinery`).
-fn validate_conditions(conditions: &Value, path: &str, causes: &mut Causes) {
+pub(super) fn validate_conditions(conditions: &Value, path: &str, causes: &mut Causes) {
     let mut types = BTreeSet::new();
     for (index, condition) in items(conditions).iter().enumerate() {
         let at = |name: &str| field::child(&field::index(path, index), name);

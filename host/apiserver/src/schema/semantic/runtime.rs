@@ -1,8 +1,10 @@
 //! RuntimeClasses.
 
+use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
-use super::{entries, metadata, names, push_invalid, quantity, quota, text};
+use super::{entries, items, metadata, names, pod, push_invalid, quantity, quota, text};
+use crate::go;
 use crate::schema::field;
 use crate::status::Causes;
 
@@ -25,4 +27,27 @@ pub(super) fn validate_class(class: &Value, old: Option<&Value>, causes: &mut Ca
     }
     let selector = class["scheduling"].get("nodeSelector");
     metadata::validate_labels(selector, "scheduling.nodeSelector", causes);
+    validate_tolerations(&class["scheduling"]["tolerations"], causes);
+}
+
+/// Checks the tolerations that Pods of the class get, which must differ (`validateTolerations` of `pkg/apis/node/validation`).
+fn validate_tolerations(tolerations: &Value, causes: &mut Causes) {
+    const PATH: &str = "scheduling.tolerations";
+    pod::validate_tolerations(tolerations, PATH, causes);
+    let mut found = HashSet::default();
+    for (index, toleration) in items(tolerations).iter().enumerate() {
+        let key = ["key", "operator", "value", "effect"].map(|name| text(toleration, name));
+        if !found.insert(key) {
+            let shown = shown_toleration(key, &toleration["tolerationSeconds"]);
+            causes.push(field::duplicate_shown(&field::index(PATH, index), &shown));
+        }
+    }
+}
+
+/// Returns a toleration as JSON with the members of the internal type, which Go prints.
+fn shown_toleration([key, operator, value, effect]: [&str; 4], seconds: &Value) -> String {
+    let [key, operator, value, effect] = [key, operator, value, effect].map(go::json_text);
+    format!(
+        r#"{{"Key":{key},"Operator":{operator},"Value":{value},"Effect":{effect},"TolerationSeconds":{seconds}}}"#
+    )
 }

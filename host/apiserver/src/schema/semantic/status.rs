@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{
-    entries, ip, items, job_status, names, pod_status, policy_status, push_invalid, quantity, quota, text,
-    validate_non_negative,
+    autoscaling, device_status, entries, ip, items, job_status, names, pod_status, policy_status,
+    push_invalid, quantity, quota, text, validate_non_negative,
 };
+use crate::go;
 use crate::schema::builtin::BuiltinKind;
 use crate::schema::field;
 use crate::status::Causes;
@@ -74,10 +75,13 @@ pub(super) fn validate(kind: BuiltinKind, new: &Value, old: &Value, causes: &mut
         ("autoscaling", "HorizontalPodAutoscaler") => {
             validate_counts(status, &["currentReplicas", "desiredReplicas"], causes);
         }
+        ("resource.k8s.io", "ResourceClaim") => device_status::validate(new, old, causes),
+        ("policy", "PodDisruptionBudget") => autoscaling::validate_budget_status(status, causes),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
             policy_status::validate(status, causes);
         }
         ("", "Service") => validate_load_balancer(new, old, causes),
+        ("networking.k8s.io", "Ingress") => validate_points(new, old, false, causes),
         ("", "PersistentVolumeClaim") => {
             validate_allocation(status, causes);
             for (name, amount) in entries(status.get("capacity")) {
@@ -167,9 +171,23 @@ fn validate_pod(status: &Value, causes: &mut Causes) {
             let path = field::child(&field::index(&path, 0), "ip");
             causes.push(field::invalid(&path, &Value::from(*first), "must be equal to `hostIP`"));
         }
-        for (index, address) in addresses.into_iter().enumerate().filter(|_| is_checked) {
+        for (index, address) in addresses.iter().enumerate().filter(|_| is_checked) {
             validate_ip(address, &field::index(&path, index), causes);
         }
+        validate_families(&addresses, &path, causes);
+    }
+}
+
+/// Checks that a Pod or its Node has at most one address of each family.
+fn validate_families(addresses: &[&str], path: &str, causes: &mut Causes) {
+    let parsed: Vec<IpAddr> = addresses.iter().filter_map(|address| address.parse().ok()).collect();
+    let four = parsed.iter().filter(|address| address.is_ipv4()).count();
+    // Malformed addresses have causes of their own.
+    if parsed.len() == addresses.len() && (four > 1 || parsed.len() - four > 1) {
+        let shown: Vec<String> =
+            addresses.iter().map(|ip| format!(r#"{{"IP":{}}}"#, go::json_text(ip))).collect();
+        let detail = "may specify no more than one IP for each IP family";
+        causes.push(field::invalid_shown(path, &format!("[{}]", shown.join(",")), detail));
     }
 }
 
@@ -182,18 +200,22 @@ fn validate_load_balancer(new: &Value, old: &Value, causes: &mut Causes) {
         causes.push(field::forbidden(PATH, "may only be used when `spec.type` is 'LoadBalancer'"));
         return;
     }
-    for (index, point) in items(ingress).iter().enumerate() {
-        let (at, ip) = (field::index(PATH, index), text(point, "ip"));
-        if !ip.is_empty() {
+    validate_points(new, old, true, causes);
+}
+
+/// Checks the addresses of a load balancer. An address that the old object has is not checked again. `have_modes` is true for Services.
+fn validate_points(new: &Value, old: &Value, have_modes: bool, causes: &mut Causes) {
+    const POINTER: &str = "/status/loadBalancer/ingress";
+    let [points, before] = [new, old].map(|object| items(object.pointer(POINTER).unwrap_or(&Value::Null)));
+    for (index, point) in points.iter().enumerate() {
+        let at = field::index("status.loadBalancer.ingress", index);
+        let ip = text(point, "ip");
+        let is_stored = before.iter().any(|point| text(point, "ip") == ip);
+        if !ip.is_empty() && !is_stored {
             validate_ip(ip, &field::child(&at, "ip"), causes);
         }
-        let (mode, at_mode) = (&point["ipMode"], field::child(&at, "ipMode"));
-        match mode.as_str() {
-            Some(_) if ip.is_empty() => {
-                causes.push(field::forbidden(&at_mode, "may not be specified when `ip` is not set"));
-            }
-            Some("Proxy" | "VIP") | None => {}
-            Some(_) => causes.push(field::not_supported(&at_mode, mode, &["Proxy", "VIP"])),
+        if have_modes {
+            validate_mode(point, &at, causes);
         }
         let (name, at_name) = (text(point, "hostname"), field::child(&at, "hostname"));
         if !name.is_empty() {
@@ -203,6 +225,17 @@ fn validate_load_balancer(new: &Value, old: &Value, causes: &mut Causes) {
                 causes.push(field::invalid(&at_name, &name.into(), detail));
             }
         }
+    }
+}
+
+fn validate_mode(point: &Value, at: &str, causes: &mut Causes) {
+    let (mode, path) = (&point["ipMode"], field::child(at, "ipMode"));
+    match mode.as_str() {
+        Some(_) if text(point, "ip").is_empty() => {
+            causes.push(field::forbidden(&path, "may not be specified when `ip` is not set"));
+        }
+        Some("Proxy" | "VIP") | None => {}
+        Some(_) => causes.push(field::not_supported(&path, mode, &["Proxy", "VIP"])),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The volumes of Pods, and StorageClasses.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
@@ -50,7 +52,6 @@ pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut 
         let at = field::index(path, index);
         let mut own = Causes::default();
         validate_source(volume, &at, &mut own);
-        volume_source::validate(volume, &at, &mut own);
         let (at_name, name) = (field::child(&at, "name"), text(volume, "name"));
         if name.is_empty() {
             own.push(field::required(&at_name, ""));
@@ -70,11 +71,12 @@ pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut 
     found
 }
 
-/// Checks that a volume has exactly one source.
+/// Checks that a volume has exactly one source, and the first one that it has.
 fn validate_source(volume: &Value, at: &str, causes: &mut Causes) {
     let mut present = POD_SOURCES.into_iter().chain([IMAGE]).filter(|source| has(volume, source));
-    if present.next().is_none() {
-        causes.push(field::required(at, "must specify a volume type"));
+    match present.next() {
+        Some(first) => volume_source::validate(first, &volume[first], &field::child(at, first), causes),
+        None => causes.push(field::required(at, "must specify a volume type")),
     }
     for source in present {
         causes.push(field::forbidden(&field::child(at, source), "may not specify more than 1 volume type"));
@@ -109,9 +111,11 @@ pub(super) fn validate_storage_class(new: &Value, old: Option<&Value>, causes: &
 
 /// Checks where the volumes of a class can be.
 fn validate_topologies(topologies: &Value, causes: &mut Causes) {
+    let mut terms: BTreeSet<BTreeMap<&str, BTreeSet<&str>>> = BTreeSet::new();
     for (index, term) in items(topologies).iter().enumerate() {
         let at = field::child(&field::index("allowedTopologies", index), "matchLabelExpressions");
-        let mut keys = HashSet::default();
+        let path = at.clone();
+        let (mut keys, mut places) = (HashSet::default(), BTreeMap::new());
         for (index, requirement) in items(&term["matchLabelExpressions"]).iter().enumerate() {
             let at = field::index(&at, index);
             let (values, mut found) = (items(&requirement["values"]), HashSet::default());
@@ -128,6 +132,11 @@ fn validate_topologies(topologies: &Value, causes: &mut Causes) {
             if !keys.insert(key) {
                 causes.push(field::duplicate(&field::child(&at, "key"), &key.into()));
             }
+            places.insert(key, values.iter().filter_map(Value::as_str).collect());
+        }
+        // As in Kubernetes, a term without requirements is a duplicate, too.
+        if places.is_empty() || !terms.insert(places) {
+            causes.push(field::duplicate(&path, &"".into()));
         }
     }
 }

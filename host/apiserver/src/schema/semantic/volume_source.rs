@@ -3,50 +3,68 @@
 use pilothouse_model::hash::HashSet;
 use serde_json::Value;
 
-use super::{environment, has, items, quantity, text};
+use super::{claim, csi, environment, has, items, names, push_invalid, quantity, text, volume_vendors};
 use crate::schema::field;
 use crate::status::Causes;
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
-/// Checks the source of the volume at `at`.
-pub(super) fn validate(volume: &Value, at: &str, causes: &mut Causes) {
-    let source = |name: &str| (&volume[name], field::child(at, name));
-    let (empty, at_empty) = source("emptyDir");
-    if quantity::nanos(&empty["sizeLimit"]).is_some_and(|nanos| nanos < 0) {
-        let detail = "SizeLimit field must be a valid resource quantity";
-        causes.push(field::forbidden(&field::child(&at_empty, "sizeLimit"), detail));
-    }
-    for (kind, name) in [("secret", "secretName"), ("configMap", "name")] {
-        let (files, at) = source(kind);
-        if files.is_object() {
-            if text(files, name).is_empty() {
-                causes.push(field::required(&field::child(&at, name), ""));
+/// Checks the source `kind` of a Pod's volume at `at`.
+pub(super) fn validate(kind: &str, source: &Value, at: &str, causes: &mut Causes) {
+    match kind {
+        "emptyDir" => {
+            if quantity::nanos(&source["sizeLimit"]).is_some_and(|nanos| nanos < 0) {
+                let detail = "SizeLimit field must be a valid resource quantity";
+                causes.push(field::forbidden(&field::child(at, "sizeLimit"), detail));
             }
-            validate_mode(files, "defaultMode", &at, causes);
-            validate_items(files, &at, causes);
         }
-    }
-    let (files, at_files) = source("downwardAPI");
-    validate_mode(files, "defaultMode", &at_files, causes);
-    validate_fields(files, &at_files, causes);
-    let (projected, at_projected) = source("projected");
-    validate_mode(projected, "defaultMode", &at_projected, causes);
-    validate_projected(projected, &at_projected, causes);
-    let (host_path, at_host_path) = source("hostPath");
-    if host_path.is_object() {
-        validate_host_path(host_path, &at_host_path, causes);
-    }
-    let required = [("persistentVolumeClaim", "claimName"), ("csi", "driver"), ("image", "reference")];
-    for (kind, name) in required {
-        let (value, at) = source(kind);
-        if value.is_object() && text(value, name).is_empty() {
-            causes.push(field::required(&field::child(&at, name), ""));
+        "hostPath" => validate_host_path(source, at, causes),
+        "secret" | "configMap" => {
+            validate_named(source, if kind == "secret" { "secretName" } else { "name" }, at, causes);
+            validate_mode(source, "defaultMode", at, causes);
+            validate_items(source, at, causes);
         }
+        "downwardAPI" => {
+            validate_mode(source, "defaultMode", at, causes);
+            validate_fields(source, at, causes);
+        }
+        "projected" => {
+            validate_mode(source, "defaultMode", at, causes);
+            validate_projected(source, at, causes);
+        }
+        "persistentVolumeClaim" => validate_named(source, "claimName", at, causes),
+        "csi" => validate_csi(source, at, causes),
+        "image" => validate_named(source, "reference", at, causes),
+        "ephemeral" => {
+            let path = field::child(at, "volumeClaimTemplate");
+            if has(source, "volumeClaimTemplate") {
+                claim::validate_template(&source["volumeClaimTemplate"], &path, causes);
+            } else {
+                causes.push(field::required(&path, ""));
+            }
+        }
+        _ => volume_vendors::validate(kind, source, at, false, causes),
     }
-    let (ephemeral, at_ephemeral) = source("ephemeral");
-    if ephemeral.is_object() && !has(ephemeral, "volumeClaimTemplate") {
-        causes.push(field::required(&field::child(&at_ephemeral, "volumeClaimTemplate"), ""));
+}
+
+/// Checks that a source has the name of what it mounts.
+fn validate_named(source: &Value, name: &str, at: &str, causes: &mut Causes) {
+    if text(source, name).is_empty() {
+        causes.push(field::required(&field::child(at, name), ""));
+    }
+}
+
+fn validate_csi(source: &Value, at: &str, causes: &mut Causes) {
+    csi::validate_driver_name(text(source, "driver"), &field::child(at, "driver"), causes);
+    let secret = &source["nodePublishSecretRef"];
+    if secret.is_object() {
+        let name = text(secret, "name");
+        if name.is_empty() {
+            causes.push(field::required(&field::child(at, "nodePublishSecretRef.name"), ""));
+        } else {
+            // As in Kubernetes, the path does not name the reference.
+            push_invalid(causes, &field::child(at, "name"), name, names::subdomain_errors(name));
+        }
     }
 }
 
@@ -201,7 +219,9 @@ mod tests {
 
     fn problems(volume: &Value) -> Vec<String> {
         let mut causes = Causes::default();
-        validate(volume, "v", &mut causes);
+        for (kind, source) in volume.as_object().into_iter().flatten() {
+            validate(kind, source, &field::child("v", kind), &mut causes);
+        }
         causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
     }
 

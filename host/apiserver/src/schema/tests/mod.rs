@@ -5,6 +5,7 @@ mod crd_checks;
 mod custom;
 mod rules;
 mod semantic;
+mod upstream;
 
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::Schema;
 
 /// Returns the fields of the causes of an object of the kind, with their reasons.
-fn fields(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<String> {
+pub(super) fn fields(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<String> {
     let version = if kind == "HorizontalPodAutoscaler" { "v2" } else { "v1" };
     let schema = Schema::builtin(group, version, kind).expect("a built-in kind");
     let mut object = object.clone();
