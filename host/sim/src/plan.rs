@@ -16,6 +16,19 @@ pub struct Plan {
     /// Steps of actors that are not taken. Shrinking finds them; the default schedule of a scenario takes all steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<ActorStep>,
+    /// What an actor does in place of its steps. `None` for the steps of the scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryPlan>,
+}
+
+/// One of the two ways of a [`History`](crate::scenario::history::History).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryPlan {
+    /// Which of the histories, from 0.
+    pub index: usize,
+    /// Whether the actor takes the shorter way to the same objects.
+    pub is_shorter: bool,
 }
 
 /// A step of an actor.
@@ -32,7 +45,13 @@ impl Plan {
     /// Returns a plan in which the actors take all steps.
     #[must_use]
     pub fn new(seed: u64, deviations: Vec<Deviation>) -> Self {
-        Self { seed, deviations, left_out: Vec::new() }
+        Self { seed, deviations, left_out: Vec::new(), history: None }
+    }
+
+    /// Returns a plan without deviations in which an actor takes one of the ways of a history.
+    #[must_use]
+    pub fn of_history(seed: u64, index: usize, is_shorter: bool) -> Self {
+        Self { history: Some(HistoryPlan { index, is_shorter }), ..Self::new(seed, Vec::new()) }
     }
 }
 

@@ -102,6 +102,9 @@ impl Export {
         if view.deviations.iter().any(|(_, deviation)| deviation.fault == Fault::WithholdReasons) {
             return Err("a script cannot make the host call the plugin without reasons (rule H4)".to_owned());
         }
+        if view.run.plan.history.is_some() {
+            return Err("a script takes one way only, and a history compares two".to_owned());
+        }
         let labels = Labels::of(view);
         let mut paths = Paths::of(view);
         let write = |event: usize, entries| expectation::of_write(view, &labels, event, entries);

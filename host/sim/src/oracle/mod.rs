@@ -5,6 +5,7 @@ mod convergence;
 mod delete_after_failed_read;
 mod foreign_change_undone;
 mod fresh_equals_kept;
+mod history;
 mod hopeless_write;
 mod hot_loop;
 mod idempotence;
@@ -16,6 +17,7 @@ mod ownership;
 mod reference;
 mod same_end;
 mod stale_identity;
+mod stuck_deletion;
 mod summary;
 mod timers;
 mod trap;
@@ -127,7 +129,7 @@ pub struct Description {
 }
 
 /// The built-in oracles, in the order in which they judge.
-pub const BUILT_IN: [Description; 13] = [
+pub const BUILT_IN: [Description; 15] = [
     trap::DESCRIPTION,
     hot_loop::DESCRIPTION,
     convergence::DESCRIPTION,
@@ -141,6 +143,8 @@ pub const BUILT_IN: [Description; 13] = [
     same_end::DESCRIPTION,
     fresh_equals_kept::DESCRIPTION,
     hopeless_write::DESCRIPTION,
+    stuck_deletion::DESCRIPTION,
+    history::DESCRIPTION,
 ];
 
 /// Returns the built-in oracles as lines of a Markdown table.
@@ -179,6 +183,8 @@ impl Oracles {
                 Box::new(same_end::SameEnd),
                 Box::new(fresh_equals_kept::FreshEqualsKept),
                 Box::new(hopeless_write::HopelessWrite),
+                Box::new(stuck_deletion::StuckDeletion),
+                Box::new(history::History),
             ],
             disabled: BTreeMap::new(),
         }
@@ -216,11 +222,14 @@ impl Oracles {
         &self.disabled
     }
 
-    /// Judges a run by all oracles that are not switched off. Returns each with its name.
+    /// Judges a run by all oracles that are not switched off. Returns each with its name. The runs of a history are judged by *history* alone: their
+    /// steps are made for it.
     #[must_use]
     pub fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Vec<(&str, Judgement)> {
+        let is_history = run.run.plan.history.is_some();
         self.oracles
             .iter()
+            .filter(|oracle| is_history == (oracle.name() == history::DESCRIPTION.name))
             .filter(|oracle| !self.disabled.contains_key(oracle.name()))
             .map(|oracle| (oracle.name(), oracle.judge(run, reference)))
             .collect()

@@ -94,6 +94,13 @@ impl Reference {
         }
     }
 
+    /// Adds what is gone at rest once a key's object is, as another reference shows it. The runs of a history may delete nothing.
+    #[must_use]
+    pub fn with_cleanups_of(mut self, other: &Self) -> Self {
+        self.cleaned_up.extend(other.cleaned_up.iter().cloned());
+        self
+    }
+
     /// Adds a run without faults in which the actors took their steps in another order.
     pub fn add_order(&mut self, run: &Run) {
         if run.end == End::AtRest && !self.ends.is_empty() {

@@ -9,6 +9,7 @@ pub mod actor;
 mod document;
 mod faults;
 pub mod generate;
+pub mod history;
 pub mod http;
 pub mod invariant;
 mod kinds;
@@ -36,11 +37,12 @@ use crate::actor::Actor;
 use crate::http::HttpServices;
 use crate::oracle;
 use crate::run::Run;
-use actor::{ActorDefinition, ActorState, actor_of};
+use actor::{ActorDefinition, ActorState, Behaviour, actor_of};
 pub use document::{API_VERSION, KIND, MAX_FILE_SIZE};
 use document::{Document, OracleDocument, PluginDocument, check_count, check_name, parse_document};
 pub use faults::{DelayBounds, FaultBounds};
 use generate::{Generated, WatchedKind, generate};
+use history::{History, changed_at_once};
 use http::{HttpDefinitions, HttpState};
 use invariant::{By, Invariant, InvariantForm, Judgement, WriteSelector, judge};
 pub use kinds::{KindInfo, Kinds, MAX_CRDS, run_name};
@@ -194,7 +196,7 @@ impl Scenario {
         kinds: Kinds,
         seed: u64,
     ) -> (Self, Vec<String>) {
-        let Generated { objects, user, problems } = generate(watched, examples, seed);
+        let Generated { objects, user, problems, .. } = generate(watched, examples, seed);
         let scenario = Self {
             name: "generated".to_owned(),
             plugins: Vec::new(),
@@ -244,6 +246,16 @@ impl Scenario {
             Box::new(ActorState::new(Arc::clone(definition), seed))
         };
         self.actors.iter().map(actor).collect()
+    }
+
+    /// Returns what the only actor with steps may do in their place. None if several actors have steps: one may wait for another.
+    #[must_use]
+    pub fn histories(&self) -> Vec<History> {
+        let has_steps = |actor: &&Arc<ActorDefinition>| matches!(actor.behaviour, Behaviour::Steps(_));
+        match self.actors.iter().filter(has_steps).collect::<Vec<_>>()[..] {
+            [actor] => changed_at_once(actor).into_iter().collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Creates the HTTP services of one run; `None` if the scenario has none.

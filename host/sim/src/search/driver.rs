@@ -3,6 +3,8 @@
 //! Plans are run in batches of a fixed size, and their results are merged in the order of the plans. The findings
 //! therefore do not depend on the number of threads.
 
+mod histories;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -15,25 +17,29 @@ use super::{Budget, Executor, FaultSelection, Strategy};
 use crate::analysis::{ObjectId, RandomPrefixes, RunView};
 use crate::finding::{Coverage, Finding, Report, Stop, story};
 use crate::oracle::{Judgement, Oracles, Reference, Violation};
-use crate::plan::{ActorStep, Deviation, Plan};
+use crate::plan::{ActorStep, Deviation, HistoryPlan, Plan};
 use crate::run::{Author, End, EventKind};
 use crate::shrink::{Evidence, MAX_ATTEMPTS, MAX_STEP_ATTEMPTS, leave_out, moved, shrink};
 use crate::{Run, Simulator, WorldError};
 
 /// The number of plans that are run before their results are looked at.
 const BATCH: usize = 32;
+/// The number of batches that come before the histories. They are single faults of all steps.
+const BATCHES_BEFORE_HISTORIES: usize = 2;
 /// The number of runs that must be left in the budget if shorter tasks are searched.
 const MIN_RUNS_FOR_SHORTER_TASKS: u64 = 200;
 /// What the master seed is combined with (exclusive or) in the two runs of the reference.
 pub const REFERENCE_SEEDS: [u64; 2] = [0, 0x0123_4567_89ab_cdef];
 
-/// Returns the two runs with which a run of `plan` is compared: the default schedule, of the steps that the plan does not leave out.
+/// Returns the two runs with which a run of `plan` is compared: the default schedule, of the steps that the plan does not leave out; or the shorter
+/// way of the plan's history.
 #[must_use]
 pub fn reference_plans(master_seed: u64, plan: &Plan) -> [Plan; 2] {
     REFERENCE_SEEDS.map(|seed| Plan {
         seed: master_seed ^ seed,
         deviations: Vec::new(),
         left_out: plan.left_out.clone(),
+        history: plan.history.map(|history| HistoryPlan { is_shorter: true, ..history }),
     })
 }
 
@@ -58,6 +64,8 @@ pub struct SearchOptions {
     pub max_findings: usize,
     /// Shorter tasks of the actors that are searched, too, each as the steps that it leaves out.
     pub shorter_tasks: Vec<Vec<ActorStep>>,
+    /// The number of histories of the world whose ends are compared.
+    pub histories: usize,
 }
 
 /// Receives the progress of a search, and may end it.
@@ -222,7 +230,14 @@ impl<S: Simulator + Send> Driver<'_, S> {
                 .map(move |(strategy, plan)| (strategy, Plan { left_out: left_out.clone(), ..plan }))
         });
         let mut batches = Batches::new(plans.collect());
-        while !self.has_ended() {
+        let mut histories_at = Some(BATCHES_BEFORE_HISTORIES);
+        for batches_taken in 0.. {
+            if histories_at.take_if(|at| batches_taken == *at).is_some() {
+                self.run_histories()?;
+            }
+            if self.has_ended() {
+                break;
+            }
             let left = usize::try_from(options.budget.remaining_runs(self.used_runs)).unwrap_or(BATCH);
             let batch = batches.next_batch(BATCH.min(left));
             if batch.is_empty() {
@@ -230,7 +245,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             }
             self.run_batch(batch)?;
         }
-        Ok(())
+        if histories_at.is_some() { self.run_histories() } else { Ok(()) }
     }
 
     /// Runs the default schedules of the shorter tasks, unless the budget has no room for their searches. Returns their points.
@@ -351,7 +366,8 @@ impl<S: Simulator + Send> Driver<'_, S> {
         let is_reference = plan.deviations.is_empty() && strategy == Strategy::Reference;
         let steps_before = self.story_of(&original, &violation, is_reference).len();
         let mut smallest = (plan.clone(), original, violation);
-        if self.options.shrinks {
+        // The ways of a history have no step too many.
+        if self.options.shrinks && plan.history.is_none() {
             if !plan.deviations.is_empty() {
                 let (plan, run, violation) = smallest;
                 smallest = self.shrunk(&plan, run, violation)?;
@@ -392,7 +408,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     ) -> Result<(Plan, Run, Violation), WorldError> {
         let mut failed: Result<(), WorldError> = Ok(());
         let mut attempts = 0;
-        let with = |seed, deviations| Plan { seed, deviations, left_out: plan.left_out.clone() };
+        let with = |seed, deviations| Plan { seed, deviations, ..plan.clone() };
         let seeds =
             if plan.seed == self.options.seed { vec![plan.seed] } else { vec![self.options.seed, plan.seed] };
         for seed in seeds {

@@ -131,6 +131,7 @@ fn options(strategies: &[Strategy], budget: Budget) -> SearchOptions {
         shrinks: true,
         max_findings: 10,
         shorter_tasks: Vec::new(),
+        histories: 0,
     }
 }
 

@@ -15,6 +15,7 @@ impl WorldOptions {
             crds: scenario.crds.clone(),
             objects: objects.map(|manifest| (manifest.resource.clone(), manifest.object.clone())).collect(),
             actors: Box::new(move |seed| for_actors.actors(seed)),
+            histories: scenario.histories(),
             http: Box::new(move || for_http.http_services()),
             controllers: scenario.controllers.clone(),
             guarantees: scenario.guarantees,

@@ -44,8 +44,10 @@ use crate::actor::{Actor, ActorWrite, Operation};
 use crate::call_log::CallLog;
 use crate::gaps;
 use crate::http::HttpServices;
-use crate::plan::Plan;
+use crate::plan::{HistoryPlan, Plan};
 use crate::run::{Author, End, Run};
+use crate::scenario::actor::ActorState;
+use crate::scenario::history::History;
 use crate::{Simulator, WorldError};
 use actors::Actors;
 use clock::VirtualClock;
@@ -133,6 +135,8 @@ pub struct WorldOptions {
     pub objects: Vec<(ResourceType, Value)>,
     /// Creates the actors.
     pub actors: ActorFactory,
+    /// What an actor may do in place of its steps.
+    pub histories: Vec<History>,
     /// Creates the HTTP services.
     pub http: HttpFactory,
     /// Whether the host gives its guarantees: plugins' reads show their own writes at once, and a write without an answer holds its key.
@@ -150,6 +154,7 @@ impl Default for WorldOptions {
             applied_crds: Vec::new(),
             objects: Vec::new(),
             actors: Box::new(|_| Vec::new()),
+            histories: Vec::new(),
             http: Box::new(|| None),
             guarantees: true,
             controllers: None,
@@ -313,6 +318,23 @@ impl World {
         Ok(run)
     }
 
+    /// Creates the actors of a run. The actor of a history takes the place of the one that has its name.
+    fn actors_of(&self, plan: &Plan) -> Result<Vec<Box<dyn Actor>>, WorldError> {
+        let mut actors = (self.options.actors)(plan.seed);
+        if let Some(HistoryPlan { index, is_shorter }) = plan.history {
+            let history = self.options.histories.get(index);
+            let problem = || WorldError(format!("there is no history {index}; find the error again"));
+            let definition = history.ok_or_else(problem)?.way(is_shorter);
+            let replaced = actors.iter().position(|actor| actor.name() == definition.name);
+            let actor: Box<dyn Actor> = Box::new(ActorState::new(Arc::clone(definition), plan.seed));
+            match replaced {
+                Some(position) => actors[position] = actor,
+                None => actors.push(actor),
+            }
+        }
+        Ok(actors)
+    }
+
     /// Runs the plan to its end, and adds its calls to the log, if there is one.
     fn execute(&mut self, plan: &Plan, calls: Option<CallLog>) -> Result<(Run, Option<CallLog>), WorldError> {
         let _inline = run_inline();
@@ -321,7 +343,7 @@ impl World {
         let server = server_builder(clock.clone()).initial_objects(objects).seed(plan.seed).build();
         let schedule = Schedule::new(plan.deviations.clone());
         let shared = Shared::new(server, clock, schedule, mirror, self.options.limits.events, calls);
-        let mut actors = Actors::new((self.options.actors)(plan.seed), &plan.left_out);
+        let mut actors = Actors::new(self.actors_of(plan)?, &plan.left_out);
         let http = Services::new(shared.clone(), (self.options.http)());
         let setup = Setup {
             http: &http,

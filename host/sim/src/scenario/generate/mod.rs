@@ -7,6 +7,7 @@
 mod builtin;
 mod connect;
 mod foreign;
+mod histories;
 mod kind_fields;
 mod pattern;
 mod random;
@@ -25,6 +26,7 @@ use pilothouse_model::selector::Operator;
 use serde_json::{Value, json};
 
 use super::actor::{ActorDefinition, Behaviour, Step, StepAction};
+use super::history::History;
 use super::kinds::KindInfo;
 use super::manifest::Manifest;
 use super::merge::merged;
@@ -95,6 +97,8 @@ pub struct Generated {
     pub objects: Vec<Manifest>,
     /// The actor; `None` if there is nothing to do.
     pub user: Option<Arc<ActorDefinition>>,
+    /// What the actor may do in place of its steps.
+    pub histories: Vec<History>,
     /// What could not be generated, and why, one line for each kind.
     pub problems: Vec<String>,
 }
@@ -132,15 +136,15 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
         }
     }
     connect::connect(&mut samples, &watched);
+    samples.iter_mut().for_each(|(watched, samples)| change(watched, samples, &kinds, seed));
+    let sees_namespaces = watched.iter().any(|watched| watched.kind.resource.kind == "Namespace");
+    let histories = histories::histories(&samples, &kinds, sees_namespaces);
     for (watched, samples) in &mut samples {
         if watched.belongs_to_users()
             && let Some(sample) = samples.iter_mut().filter(|sample| sample.is_generated).nth(1)
         {
             sample.is_marked = true;
             foreign::mark(&mut sample.manifest.object);
-        }
-        for sample in samples {
-            sample.changes = changes_of(watched, &sample.manifest, &kinds, seed);
         }
     }
     let mut steps = Vec::new();
@@ -168,7 +172,7 @@ pub fn generate(watched: &[WatchedKind], examples: &[Manifest], seed: u64) -> Ge
     let objects = namespaces(samples.iter().flat_map(|(_, samples)| samples));
     let user = (!steps.is_empty())
         .then(|| Arc::new(ActorDefinition { name: USER.to_owned(), behaviour: Behaviour::Steps(steps) }));
-    Generated { objects, user, problems }
+    Generated { objects, user, histories, problems }
 }
 
 /// Returns the kinds for which objects are generated, in their order: the first watched ones, and then, if there is room, those that the plugin only
@@ -253,6 +257,13 @@ fn generated(
         samples.push(Sample::new(manifest, true));
     }
     Ok(samples)
+}
+
+/// Decides how the objects are changed.
+fn change(watched: &WatchedKind, samples: &mut [Sample], kinds: &[String], seed: u64) {
+    for sample in samples {
+        sample.changes = changes_of(watched, &sample.manifest, kinds, seed);
+    }
 }
 
 /// Returns changes of the content of an object, one after the other.

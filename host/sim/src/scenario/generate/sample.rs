@@ -57,6 +57,11 @@ impl Sample {
         self.step(verb, Operation::Create(self.manifest.object.clone()))
     }
 
+    /// Returns a change by this merge patch.
+    pub(super) fn change(&self, patch: &Value) -> Step {
+        self.step("change", Operation::MergePatch(patch.clone()))
+    }
+
     pub(super) fn delete(&self) -> Step {
         self.step("delete", Operation::Delete { propagation: None, uid: None })
     }
@@ -88,11 +93,7 @@ impl Sample {
     /// Returns changes of the object's content, and one of its labels only.
     pub(super) fn change_steps(&self) -> Vec<Step> {
         let label = json!({"metadata": {"labels": {LABEL: "changed"}}});
-        let mut steps: Vec<_> = self
-            .changes
-            .iter()
-            .map(|patch| self.step("change", Operation::MergePatch(patch.clone())))
-            .collect();
+        let mut steps: Vec<_> = self.changes.iter().map(|patch| self.change(patch)).collect();
         steps.insert(steps.len().min(1), self.step("label", Operation::MergePatch(label)));
         steps
     }

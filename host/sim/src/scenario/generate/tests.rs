@@ -355,3 +355,70 @@ fn examples_replace_generated_objects() {
         ]
     );
 }
+
+/// Returns the titles of the steps on both ways of each history.
+fn history_titles(generated: &Generated) -> Vec<[Vec<&str>; 2]> {
+    let histories = generated.histories.iter();
+    histories
+        .map(|history| {
+            [false, true].map(|is_shorter| {
+                let Behaviour::Steps(steps) = &history.way(is_shorter).behaviour else { panic!("steps") };
+                steps.iter().map(|step| step.title.as_str()).collect()
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn a_user_comes_to_the_same_objects_on_several_ways() {
+    let mut zoo = zoo();
+    let text = || json!({"type": "string"});
+    zoo.kind.schema = Some(
+        json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["size", "pool", "secretName"],
+        "properties": {"size": {"type": "integer"}, "pool": text(), "secretName": text()}}}}),
+    );
+    let watched = [zoo, built_in("Secret", Role::Read, ""), built_in("Namespace", Role::Read, "")];
+    let generated = generate(&watched, &[], 1);
+    let read = ["create Secret sample-a", "create Namespace sample-a"];
+    let with_read = |steps: &[&'static str]| [&read[..], steps].concat();
+    let once = with_read(&["create Zoo sample-a"]);
+    let in_both = ["create Namespace another"]
+        .into_iter()
+        .chain(read)
+        .chain(["create Secret sample-a", "create Zoo sample-a"])
+        .collect::<Vec<_>>();
+    let held = ["create Namespace another", "create ConfigMap held", "delete Namespace another"];
+    assert_eq!(
+        history_titles(&generated),
+        [
+            [with_read(&["create Zoo sample-a", "change Zoo sample-a", "change Zoo sample-a"]), once.clone()],
+            [with_read(&["create Zoo sample-a", "change Zoo sample-a"]), once.clone()],
+            [with_read(&["create Zoo sample-a", "create Zoo sample-b", "delete Zoo sample-b"]), once.clone()],
+            [[&in_both[..], &["create Zoo sample-a", "delete Zoo sample-a"]].concat(), in_both.clone()],
+            [[&held[..], &once].concat(), once.clone()],
+        ],
+        "the Secret's name is another's"
+    );
+    let Behaviour::Steps(steps) = &generated.histories[1].way(false).behaviour else { panic!("steps") };
+    let texts: Vec<_> = steps[2..]
+        .iter()
+        .map(|step| match &step.action {
+            StepAction::Try(write) => match &write.operation {
+                Operation::Create(object) | Operation::MergePatch(object) => object["spec"]["pool"].clone(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(texts, ["plum", "quince"]);
+}
+
+#[test]
+fn objects_without_texts_have_no_namesakes_of_their_children() {
+    let generated = generate(&[zoo()], &[], 1);
+    let titles = history_titles(&generated);
+    assert_eq!(titles.len(), 2, "changed at once, and a namesake: {titles:?}");
+    let mut own = zoo();
+    own.namespaces = vec!["default".to_owned()];
+    assert_eq!(history_titles(&generate(&[own], &[], 1)).len(), 1, "only one Namespace is watched");
+}

@@ -45,6 +45,7 @@ fn searched_by(strategies: Vec<Strategy>, data: &[(&str, &str)], further: Vec<Ac
         shrinks: true,
         max_findings: 4,
         shorter_tasks: Vec::new(),
+        histories: 0,
     };
     let executor = Executor::new(vec![Stage::new(steps).world]);
     search(&options, &Oracles::built_in(), &executor, &mut Quiet).expect("a world").report

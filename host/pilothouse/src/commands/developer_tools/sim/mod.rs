@@ -176,6 +176,7 @@ fn search_once(flags: &Sim, stop: &CancellationToken) -> Result<SearchResult, Co
         shrinks: !flags.no_shrink,
         max_findings: flags.derived.max_findings.unwrap_or(MAX_FINDINGS),
         shorter_tasks: subject.shorter_tasks(),
+        histories: subject.histories(),
     };
     let searched = search(&options, &oracles, &executor, &mut progress).map_err(|error| unusable(&error))?;
     progress.finish()?;

@@ -49,8 +49,14 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     let mut world = subject.world()?;
     let mut run = |plan: &Plan| world.run(plan).map_err(|error| unusable(&error));
     // The oracles compare with the default schedule of the steps that the trace has.
-    let [first, second] = reference_plans(flags.seed, &trace.plan).map(|plan| run(&plan));
-    let reference = Reference::new(&first?, &second?);
+    let mut reference_of = |plan: &Plan| -> Result<Reference, CommandError> {
+        let [first, second] = reference_plans(flags.seed, plan).map(|plan| run(&plan));
+        Ok(Reference::new(&first?, &second?))
+    };
+    let mut reference = reference_of(&trace.plan)?;
+    if trace.plan.history.is_some() {
+        reference = reference.with_cleanups_of(&reference_of(&Plan::default())?);
+    }
     let replayed = run(&trace.plan)?;
     let divergence = trace.divergence(&replayed, &renamed_plugins(&trace.plugins, &plugins));
     if let Some(difference) = &divergence {

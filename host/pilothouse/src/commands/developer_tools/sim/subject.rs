@@ -195,6 +195,14 @@ impl Subject {
         }
     }
 
+    /// Returns how many histories the worlds have.
+    pub(super) fn histories(&self) -> usize {
+        match &self.surroundings {
+            Surroundings::Scenario { scenario, .. } => scenario.histories().len(),
+            Surroundings::Generated(generated) => generated.histories.len(),
+        }
+    }
+
     /// Returns the scenario's file and digest.
     pub(super) fn scenario_input(&self) -> Option<Input> {
         match &self.surroundings {
@@ -274,6 +282,7 @@ fn of_generated(generated: &Generated) -> WorldOptions {
             };
             user.iter().map(actor).collect()
         }),
+        histories: generated.histories.clone(),
         ..WorldOptions::default()
     }
 }

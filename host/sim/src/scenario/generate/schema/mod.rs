@@ -1,5 +1,7 @@
 //! Values that a structural schema allows, and changes of them.
 
+mod texts;
+
 use serde_json::{Map, Value, json};
 
 use super::kind_fields::is_kind;
@@ -7,6 +9,8 @@ use super::pattern;
 use super::random::Random;
 use super::validate::validate;
 use crate::scenario::merge::merged;
+
+pub(super) use texts::{text_fields, with_text};
 
 /// The most levels of nesting. Optional members below it are left out.
 const MAX_DEPTH: usize = 8;
