@@ -198,6 +198,7 @@ fn a_scenario_is_generated_from_watched_kinds() {
         label_selector: String::new(),
         namespaces: vec!["shop".to_owned()],
         writes_status: false,
+        may_delete: false,
     });
     let (scenario, problems) = Scenario::generated(&watched, &[], kinds, 1);
     assert_eq!((scenario.actors(1).len(), scenario.objects.len(), problems.len()), (1, 1, 1));

@@ -15,7 +15,7 @@ use past::{Past, mentions_word};
 pub(super) const DESCRIPTION: Description = Description {
     name: "history",
     reports: "after a longer way to the same objects of users, an object of the plugin is there that is named after a text which a user has replaced; or an \
-              entry of one contains such a text, or the Namespace or the name of an object that is gone; or an object is missing that a reconcile of the deleted \
+              entry of one contains such a text, or the Namespace of an object that is gone; or an object is missing that a reconcile of the deleted \
               object's key deleted, or that was never made because a Namespace is being deleted; or a change of one was refused as invalid, and nothing tells it",
     premise: "A controller acts on the objects that exist, not on what users did before. A run of the shorter way, without the deleted objects and with the last \
               texts from the start, shows the end. An object of a former name counts only if the object of the new name is there, too, and if it belongs to the \
@@ -207,7 +207,7 @@ impl Comparison<'_> {
             (mentions_word(found, name) || mentions_word(last, name)) && !mentions_word(expected, name)
         })?;
         let text = format!(
-            "at rest {id} has {found} at {pointer}, although what {name} stands for is gone; if it has never existed, there is {expected}"
+            "at rest {id} has {found} at {pointer}, although the object in the Namespace {name} is gone; if it has never existed, there is {expected}"
         );
         Some((None, text))
     }

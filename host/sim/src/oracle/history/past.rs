@@ -73,16 +73,12 @@ impl Past {
         self.objects.iter().any(|id| id.resource == "namespaces")
     }
 
-    /// Returns the names by which something may be known that is over: of Namespaces that still exist, and of objects.
+    /// Returns the Namespaces of objects that are gone. One that is itself being deleted may still be named.
     pub(super) fn names(&self) -> BTreeSet<&str> {
         if self.has_closed_namespace() {
             return BTreeSet::new();
         }
-        let names = self.objects.iter().map(|id| match self.namespaces.contains(&id.namespace) {
-            true => id.namespace.as_str(),
-            false => id.name.as_str(),
-        });
-        names.collect()
+        self.namespaces.iter().map(String::as_str).collect()
     }
 }
 

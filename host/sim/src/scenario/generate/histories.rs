@@ -114,7 +114,8 @@ impl Task<'_> {
         let fields = text_fields(schema, object, self.kinds);
         let free = fields.into_iter().filter(|field| !named.contains(&field.json_path()));
         let mut histories = Vec::new();
-        for field in free.take(MAX_TEXTS) {
+        // A plugin that may not delete what has another name now would be right to keep it.
+        for field in free.take(if self.watched.may_delete { MAX_TEXTS } else { 0 }) {
             let pair = TEXTS.iter().find_map(|[former, current]| {
                 let former = with_text(schema, object, &field.pointer, former)?;
                 let current = with_text(schema, &former, &field.pointer, current)?;

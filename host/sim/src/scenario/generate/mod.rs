@@ -64,6 +64,9 @@ pub struct WatchedKind {
     pub references: Vec<WatchReference>,
     /// Whether the plugin writes the status of its objects. Otherwise, the user does so as the components of a cluster do.
     pub writes_status: bool,
+    /// Whether the plugin may delete objects of any kind. Otherwise, it leaves that to the garbage collector, and what it makes lives as long as its
+    /// owner.
+    pub may_delete: bool,
 }
 
 impl WatchedKind {
@@ -210,6 +213,7 @@ fn distinct(watched: &[&WatchedKind]) -> Vec<WatchedKind> {
                 }
                 known.references.extend(watched.references.iter().cloned());
                 known.writes_status |= watched.writes_status;
+                known.may_delete |= watched.may_delete;
             }
             None => distinct.push((*watched).clone()),
         }

@@ -16,6 +16,7 @@ fn built_in(kind: &str, role: Role, label_selector: &str) -> WatchedKind {
         namespaces: Vec::new(),
         references: Vec::new(),
         writes_status: false,
+        may_delete: true,
     }
 }
 
@@ -399,6 +400,8 @@ fn a_user_comes_to_the_same_objects_on_several_ways() {
         ],
         "the Secret's name is another's"
     );
+    let careful = watched.map(|watched| WatchedKind { may_delete: false, ..watched });
+    assert_eq!(generate(&careful, &[], 1).histories.len(), 3, "texts are not replaced");
     let Behaviour::Steps(steps) = &generated.histories[1].way(false).behaviour else { panic!("steps") };
     let texts: Vec<_> = steps[2..]
         .iter()

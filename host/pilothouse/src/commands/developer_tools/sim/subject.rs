@@ -308,6 +308,7 @@ fn generated(flags: &Sim, inputs: &[PluginInput], kinds: &Kinds) -> Result<Gener
                     name: name_of(plugin, &watch.name),
                     references: references_of(plugin, descriptor, watch),
                     writes_status: may(descriptor, &kind.kind, "status", &["update", "patch"]),
+                    may_delete: may_delete(descriptor),
                     ..kind
                 }),
                 Err(problem) => problems.push(format!("watch {}: {problem}", watch.name)),
@@ -342,6 +343,7 @@ fn watched_kind(watch: &Watch, kinds: &Kinds) -> Result<WatchedKind, String> {
         label_selector: watch.label_selector.clone(),
         namespaces: watch.namespaces.clone(),
         writes_status: false,
+        may_delete: false,
     })
 }
 
@@ -364,8 +366,15 @@ fn read_live(descriptor: &Descriptor, kinds: &Kinds) -> Vec<WatchedKind> {
         namespaces: Vec::new(),
         references: Vec::new(),
         writes_status: false,
+        may_delete: false,
     };
     kinds.iter().filter(is_read).map(watched).collect()
+}
+
+/// Whether a plugin asks for the right to delete objects of any kind.
+fn may_delete(descriptor: &Descriptor) -> bool {
+    let is_delete = |verb: &String| ["delete", "deletecollection", "*"].contains(&verb.as_str());
+    descriptor.writes.iter().any(|rule| rule.verbs.iter().any(is_delete))
 }
 
 /// Whether a plugin asks for one of these verbs on a kind, or on its subresource.
