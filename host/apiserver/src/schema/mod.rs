@@ -47,8 +47,8 @@ pub use node::{
     AdditionalProperties, ListType, Node, NodeId, PatchStrategy, Property, SchemaRef, Type, ValueValidations,
 };
 pub(crate) use parse::MAX_PATTERNS_SIZE;
-pub use protobuf::{ProtobufError, decode_protobuf, encode_protobuf};
 pub(crate) use protobuf::wire as protobuf_wire;
+pub use protobuf::{ProtobufError, decode_protobuf, encode_protobuf};
 pub(crate) use protobuf::{encode_protobuf_event, encode_protobuf_list, has_protobuf};
 pub(crate) use prune::preserves_unknown;
 pub(crate) use semantic::{labels_and_annotations_causes, validate_label_selector};

@@ -245,7 +245,8 @@ async fn preflight_asks_each_registry_and_reads_the_policy_and_its_trust_root() 
     assert!(good.starts_with("ok"), "{good}");
     let absent = line(&["registry", "absent: ", "push the plugin, or correct `image`"]);
     assert!(absent.starts_with("FAIL"), "{absent}");
-    let idle = line(&["registry", "idle: config.yaml line 2 column", "sidecar.workers: 0", "correct --config"]);
+    let idle =
+        line(&["registry", "idle: config.yaml line 2 column", "sidecar.workers: 0", "correct --config"]);
     assert!(idle.starts_with("FAIL"), "{idle}");
     let silent = line(&["registry", "silent: ", "registries.plainHttp"]);
     assert!(silent.starts_with("FAIL") && silent.contains("1 more plugin"), "{silent}");

@@ -178,8 +178,8 @@ fn a_change_that_is_refused_silently_is_reported() {
             }
             run.ask("patch", "jobs.batch", "a/x", 422);
             if tells {
-                let told = json!({"spec": {"image": image}, "status": {"problem": "immutable"}});
-                run.write("patch", "tasks", "a/x", Some(told)).subresource = "status".to_owned();
+                let status = json!({"spec": {"image": image}, "status": {"problem": "immutable"}});
+                run.write("patch", "tasks", "a/x", Some(status)).subresource = "status".to_owned();
             }
             run.end(result.clone());
         }
