@@ -97,7 +97,7 @@ mod tests {
                 "texts.a.b",
                 "texts.a.b: invalid type: integer `1`, expected a string",
             ),
-            (json!([1]), "", "invalid type: integer `1`, expected"),
+            (json!("text"), "", "invalid type: string \"text\", expected members with values"),
         ] {
             let error = from_value::<Example>(value).expect_err(path);
             assert_eq!(error.path.to_string(), path);
