@@ -34,6 +34,7 @@ pub(super) fn set_conditional_defaults(definition: &str, object: &mut Map<String
             set_if_absent(object, "ipMode", || "VIP".into());
         }
         "io.k8s.api.core.v1.PodStatus" => default_pod_ips(object),
+        "io.k8s.api.core.v1.NodeStatus" => default_allocatable(object),
         "io.k8s.api.core.v1.ServicePort" => default_target_port(object),
         "io.k8s.api.core.v1.LimitRangeItem" => default_limits(object),
         "io.k8s.api.core.v1.Secret" => move_string_data(object),
@@ -93,6 +94,14 @@ fn default_pod_ips(status: &mut Map<String, Value>) {
         }
         (None, Some(first)) => drop(status.insert("podIP".into(), first.into())),
         _ => {}
+    }
+}
+
+/// Copies what a Node has to what Pods can have of it, unless the Node says that.
+fn default_allocatable(status: &mut Map<String, Value>) {
+    let capacity = status.get("capacity").filter(|amounts| amounts.as_object().is_some_and(|all| !all.is_empty()));
+    if let Some(capacity) = capacity.cloned() {
+        set_if_absent(status, "allocatable", || capacity);
     }
 }
 

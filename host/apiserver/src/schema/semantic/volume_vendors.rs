@@ -118,8 +118,8 @@ fn validate_iscsi(source: &Value, at: &str, is_persistent: bool, causes: &mut Ca
 fn is_iscsi_name(name: &str) -> bool {
     let is_alphanumeric = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match name.get(..3) {
-        Some("eui") => name.len() == 20 && is_alphanumeric(&name[4..]),
-        Some("naa") => name.len() == 36 && is_alphanumeric(&name[4..]),
+        Some("eui") => name.len() == 20 && name.get(4..).is_some_and(is_alphanumeric),
+        Some("naa") => name.len() == 36 && name.get(4..).is_some_and(is_alphanumeric),
         _ => {
             let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
                 return false;
@@ -264,7 +264,7 @@ mod tests {
         for name in ["iqn.2001-04.com.example:storage:disk2", "eui.0123456789abcdef"] {
             assert!(is_iscsi_name(name), "{name}");
         }
-        for name in ["iqn.2001-4.com.example:d", "iqn.2001-04.com.example", "eui.1", "iqn.2001-04.com.ex:a b"]
+        for name in ["iqn.2001-4.com.example:d", "iqn.2001-04.com.example", "eui.1", "euié0123456789abcde", "iqn.2001-04.com.ex:a b"]
         {
             assert!(!is_iscsi_name(name), "{name}");
         }
