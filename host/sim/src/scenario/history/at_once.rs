@@ -1,7 +1,5 @@
 //! A history of the steps of a scenario: objects that are created and then changed, and the same objects created as they are in the end.
 
-use serde_json::Value;
-
 use super::History;
 use crate::actor::{ActorWrite, Operation};
 use crate::scenario::actor::{ActorDefinition, Behaviour, Step, StepAction};
@@ -73,7 +71,7 @@ fn copy(step: &Step, write: ActorWrite) -> Step {
 #[cfg(test)]
 mod tests {
     use pilothouse_model::ResourceType;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

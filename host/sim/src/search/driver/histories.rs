@@ -45,3 +45,99 @@ impl<S: Simulator + Send> Driver<'_, S> {
         RunSummary::of(run, self.oracles, Some(&reference), reference.random())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::{Finding, Report};
+    use crate::oracle::Oracles;
+    use crate::plan::HistoryPlan;
+    use crate::run::ReconcileResult;
+    use crate::search::{Budget, Executor, FaultSelection, SearchOptions, SearchProgress, search};
+    use crate::testing::RunBuilder;
+
+    /// A plugin that names a Service after the pool of a Farm. The wrong one keeps the former Service.
+    struct Script {
+        is_wrong: bool,
+    }
+
+    impl Simulator for Script {
+        fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+            let mut run = RunBuilder::new();
+            run.seed(plan.seed % 1000);
+            run.rest();
+            let is_longer = plan.history == Some(HistoryPlan { index: 0, is_shorter: false });
+            let mut former = None;
+            for pool in if is_longer { &["plum", "quince"][..] } else { &["quince"] } {
+                let verb = if former.is_none() { "create" } else { "patch" };
+                run.actor("user", verb, "farms", "a/x", Some(json!({"spec": {"pool": pool}})));
+                run.start("a/x");
+                let owner = json!({"metadata": {"ownerReferences": [{"uid": run.uid("farms", "a/x")}]}});
+                let name = format!("a/{pool}");
+                run.write("create", "services", &name, Some(owner));
+                if let Some(former) = former.replace(name).filter(|_| !self.is_wrong) {
+                    run.write("delete", "services", &former, None);
+                }
+                run.end(ReconcileResult::Ok);
+                run.rest();
+            }
+            run.faults_over();
+            Ok(Run { plan: plan.clone(), ..run.finish() })
+        }
+    }
+
+    struct Silent;
+
+    impl SearchProgress for Silent {
+        fn elapsed(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn is_interrupted(&self) -> bool {
+            false
+        }
+
+        fn batch_ended(&mut self, _: Strategy, _: u64) {}
+
+        fn found(&mut self, _: &Finding, _: &Run) {}
+    }
+
+    fn report(is_wrong: bool, runs: u64) -> Report {
+        let options = SearchOptions {
+            seed: 7,
+            strategies: vec![Strategy::Reference],
+            faults: FaultSelection::default(),
+            budget: Budget::Runs(runs),
+            shrinks: true,
+            max_findings: 10,
+            shorter_tasks: Vec::new(),
+            histories: 1,
+        };
+        let executor = Executor::new(vec![Script { is_wrong }]);
+        search(&options, &Oracles::built_in(), &executor, &mut Silent).expect("a world").report
+    }
+
+    #[test]
+    fn the_ends_of_both_ways_are_compared() {
+        let wrong = report(true, 500);
+        let [finding] = wrong.findings.as_slice() else { panic!("{:?}", wrong.findings) };
+        assert_eq!(
+            (finding.violation.oracle.as_str(), finding.violation.object.as_str()),
+            ("history", "a/plum")
+        );
+        assert_eq!(finding.plan, Plan::of_history(7, 0, false), "a replay takes the longer way");
+        let right = report(false, 500);
+        assert_eq!(right.findings, []);
+        assert_eq!(wrong.runs, right.runs + 1, "the shorter way once more, with another seed");
+        assert_eq!(right.coverage.oracles["history"].judged, 1);
+    }
+
+    #[test]
+    fn a_small_budget_has_no_room_for_histories() {
+        assert_eq!(report(true, 100).findings, []);
+    }
+}
