@@ -99,7 +99,8 @@ fn default_pod_ips(status: &mut Map<String, Value>) {
 
 /// Copies what a Node has to what Pods can have of it, unless the Node says that.
 fn default_allocatable(status: &mut Map<String, Value>) {
-    let capacity = status.get("capacity").filter(|amounts| amounts.as_object().is_some_and(|all| !all.is_empty()));
+    let capacity =
+        status.get("capacity").filter(|amounts| amounts.as_object().is_some_and(|all| !all.is_empty()));
     if let Some(capacity) = capacity.cloned() {
         set_if_absent(status, "allocatable", || capacity);
     }

@@ -264,8 +264,13 @@ mod tests {
         for name in ["iqn.2001-04.com.example:storage:disk2", "eui.0123456789abcdef"] {
             assert!(is_iscsi_name(name), "{name}");
         }
-        for name in ["iqn.2001-4.com.example:d", "iqn.2001-04.com.example", "eui.1", "euié0123456789abcde", "iqn.2001-04.com.ex:a b"]
-        {
+        for name in [
+            "iqn.2001-4.com.example:d",
+            "iqn.2001-04.com.example",
+            "eui.1",
+            "euié0123456789abcde",
+            "iqn.2001-04.com.ex:a b",
+        ] {
             assert!(!is_iscsi_name(name), "{name}");
         }
     }

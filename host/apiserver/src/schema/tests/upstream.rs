@@ -217,11 +217,15 @@ fn label_selectors_have_no_key_of_match_label_keys() {
 fn pods_can_have_the_capacity_of_a_node_by_default() {
     let schema = Schema::builtin("", "v1", "Node").expect("a built-in kind");
     let allocatable = |status: Value| {
-        let mut node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": status});
+        let mut node =
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": status});
         schema.apply_defaults(&mut node).expect("the defaults fit");
         node["status"]["allocatable"].clone()
     };
     assert_eq!(allocatable(json!({"capacity": {"cpu": "2"}})), json!({"cpu": "2"}));
-    assert_eq!(allocatable(json!({"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}})), json!({"cpu": "1"}));
+    assert_eq!(
+        allocatable(json!({"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}})),
+        json!({"cpu": "1"})
+    );
     assert_eq!(allocatable(json!({})), Value::Null);
 }
