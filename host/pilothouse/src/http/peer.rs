@@ -29,16 +29,19 @@ const ROOT: u32 = 0;
 /// The user ID that stands for unmapped users, unless the machine's administrator has changed it.
 const DEFAULT_OVERFLOW_USER: u32 = 65534;
 
+/// Only tests connect to their own process.
+const ACCEPTS_THIS_PROCESS: bool = cfg!(test);
+
 /// Recognises the user who runs the host.
 pub(super) struct Peers {
     table: Arc<ConnectionTable>,
-    /// Whether requests of this process are its user's. Only tests connect to their own process.
+    /// Whether requests of this process are its user's.
     accepts_this_process: bool,
 }
 
 impl Default for Peers {
     fn default() -> Self {
-        Self { table: Arc::default(), accepts_this_process: cfg!(test) }
+        Self { table: Arc::default(), accepts_this_process: ACCEPTS_THIS_PROCESS }
     }
 }
 
