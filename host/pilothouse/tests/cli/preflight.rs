@@ -146,9 +146,11 @@ fn configuration_files_are_checked_without_plugins() {
     write("config.yaml", "\ngrant: explicit\n");
     write("sidecars/b.yaml", "limits:\n  memory: lots\n");
     let output = assert_fails(folder.path(), &arguments, 1, &["2 files are invalid"]);
-    for part in
-        ["config.yaml: line 2 column 1: ", "sidecars/a.yaml: valid", "sidecars/b.yaml: line 2: limits.memory"]
-    {
+    for part in [
+        "config.yaml: line 2 column 1: ",
+        "sidecars/a.yaml: valid",
+        "sidecars/b.yaml: line 2 column 3: limits.memory",
+    ] {
         assert!(output.stdout.contains(part), "{part}\n{}", output.stdout);
     }
     write("config.yaml", "registries: {policy: policy.yaml}\n");
