@@ -99,11 +99,11 @@ mod tests {
         }))
     }
 
-    fn create(name: &str, data: Value) -> Step {
+    fn create(name: &str, data: &Value) -> Step {
         step(name, Operation::Create(json!({"data": data})))
     }
 
-    fn change(name: &str, data: Value) -> Step {
+    fn change(name: &str, data: &Value) -> Step {
         step(name, Operation::MergePatch(json!({"data": data})))
     }
 
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn changes_before_the_first_deletion_are_made_at_the_creation() {
         let steps = vec![
-            create("a", json!({"pool": "one"})),
-            create("b", json!({})),
-            change("a", json!({"pool": "two"})),
-            change("c", json!({"x": "y"})),
+            create("a", &json!({"pool": "one"})),
+            create("b", &json!({})),
+            change("a", &json!({"pool": "two"})),
+            change("c", &json!({"x": "y"})),
             delete("a"),
-            change("b", json!({"pool": "three"})),
+            change("b", &json!({"pool": "three"})),
         ];
         let [longer, shorter] = ways(steps).expect("a history");
         assert_eq!(longer.len(), 4);
@@ -130,9 +130,9 @@ mod tests {
 
     #[test]
     fn there_is_no_history_without_a_change_or_with_a_wait() {
-        assert!(ways(vec![create("a", json!({})), delete("a")]).is_none());
-        assert!(ways(vec![create("a", json!({})), delete("a"), change("a", json!({}))]).is_none());
+        assert!(ways(vec![create("a", &json!({})), delete("a")]).is_none());
+        assert!(ways(vec![create("a", &json!({})), delete("a"), change("a", &json!({}))]).is_none());
         let sleep = Step { line: 0, title: String::new(), action: StepAction::Sleep(1) };
-        assert!(ways(vec![create("a", json!({})), sleep, change("a", json!({"x": "y"}))]).is_none());
+        assert!(ways(vec![create("a", &json!({})), sleep, change("a", &json!({"x": "y"}))]).is_none());
     }
 }
