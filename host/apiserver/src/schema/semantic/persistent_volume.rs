@@ -218,8 +218,9 @@ mod tests {
         };
         let source = json!({"driver": "d", "volumeHandle": "h"});
         assert_eq!(problems(source.clone(), "Filesystem"), [""; 0]);
-        let with_secret =
-            json!({"driver": "d", "volumeHandle": "h", "controllerExpandSecretRef": {"name": "s"}});
+        let with_secret = json!({
+            "driver": "d", "volumeHandle": "h", "controllerExpandSecretRef": {"name": "s", "namespace": "n"},
+        });
         assert_eq!(problems(with_secret, "Filesystem"), [""; 0], "the secret can be set once");
         assert_eq!(
             problems(json!({"driver": "d", "volumeHandle": "i"}), "Block"),

@@ -363,7 +363,7 @@ mod tests {
     }
 
     /// Returns a valid slice with further members.
-    fn slice(members: Value) -> Value {
+    fn slice(members: &Value) -> Value {
         let mut spec =
             json!({"driver": "d.example", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n"});
         spec.as_object_mut().expect("an object").extend(members.as_object().cloned().unwrap_or_default());
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn slices_name_a_driver_a_pool_and_their_nodes() {
-        assert_eq!(problems(&slice(json!({}))), [""; 0]);
+        assert_eq!(problems(&slice(&json!({}))), [""; 0]);
         assert_eq!(
             problems(&json!({})),
             [
@@ -383,7 +383,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            problems(&slice(json!({"allNodes": true}))),
+            problems(&slice(&json!({"allNodes": true}))),
             [
                 "spec: Invalid value: \"{`nodeName`, `allNodes`}\": exactly one of `nodeName`, `nodeSelector`, `allNodes`, \
                  `perDeviceNodeSelection` is required, but multiple fields are set"
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn devices_have_different_names_and_attributes_with_one_value() {
         let attributes = json!({"model": {"string": "m"}, "v": {"version": "1.2"}, "x": {}});
-        let found = problems(&slice(json!({"devices": [
+        let found = problems(&slice(&json!({"devices": [
             {"name": "a", "attributes": attributes}, {"name": "a"}, {"name": "A", "nodeName": "n"},
         ]})));
         assert_eq!(
