@@ -3,8 +3,8 @@
 //! # Why one `RwLock` with short critical sections
 //! The only writer is the informer's task. It prepares each change (index values, or a whole new map for a replaced list)
 //! under an upgradable read lock, while readers continue, and upgrades to the write lock only to apply it: one map insertion
-//! per event, one pointer swap per relist. A new index is built from a snapshot, without a lock, and then completed. An exception is the one event that trains the dictionary of a compressed store:
-//! readers wait while all objects are packed. A persistent map behind an `ArcSwap` would never block readers, but costs several
+//! per event, one pointer swap per relist. A new index is built from a snapshot, without a lock, and then completed. An exception
+//! is the one event that trains the dictionary of a compressed store: readers wait while all objects are packed. A persistent map behind an `ArcSwap` would never block readers, but costs several
 //! allocations for each event and about twice the memory for each object. With this design an object costs 16 bytes in the map,
 //! and one reference to its key in the sorted list of keys, in addition to its own bytes.
 //!
