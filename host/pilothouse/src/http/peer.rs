@@ -8,7 +8,8 @@
 //! A client can end its connection before its request is handled, and another process can then connect from the same port. The table must
 //! therefore show the server's end with the inode of the request's own socket, after it has shown the client's end.
 //!
-//! A plugin that may send HTTP requests to this machine is no process of its own, so connections from the host's own process are refused.
+//! The requests of plugins come from the host's own process. Connections from that process are therefore refused, so that a plugin with a grant
+//! for HTTP requests to this machine cannot act as the operator.
 //!
 //! A proxy that runs as the same user passes this check on behalf of its clients. Requests with the headers that proxies add are therefore
 //! refused, and requests need a header that neither a web form nor a forged URL can add.

@@ -148,7 +148,7 @@ fn validate_capacity(capacity: &Value, causes: &mut Causes) {
     }
 }
 
-/// Checks that a volume has exactly one source, and the first one that it has.
+/// Checks that a volume has exactly one source. Of several sources, only the first one is validated further.
 fn validate_sources(spec: &Value, causes: &mut Causes) {
     let mut present = PERSISTENT_SOURCES.into_iter().filter(|source| has(spec, source));
     match present.next() {

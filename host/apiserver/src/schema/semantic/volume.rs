@@ -71,7 +71,7 @@ pub(super) fn validate_volumes<'a>(volumes: &'a Value, path: &str, causes: &mut 
     found
 }
 
-/// Checks that a volume has exactly one source, and the first one that it has.
+/// Checks that a volume has exactly one source. Of several sources, only the first one is validated further.
 fn validate_source(volume: &Value, at: &str, causes: &mut Causes) {
     let mut present = POD_SOURCES.into_iter().chain([IMAGE]).filter(|source| has(volume, source));
     match present.next() {

@@ -310,7 +310,7 @@ impl View {
         Ok(IndexPage { found, next })
     }
 
-    /// Searches the reader of the cursor, from the object after its key. `written` tells what a written object adds to the result.
+    /// Searches the reader of the cursor, from the object after its key. `written` returns what an object that the plugin has written adds to the result.
     ///
     /// Each key belongs to exactly one page, and its own write replaces what the cache has. A write that is recorded during the scan
     /// leaves the cached object in the result. So an object that has the value before and after the write is found.

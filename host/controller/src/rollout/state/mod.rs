@@ -66,7 +66,7 @@ impl Running {
     }
 }
 
-/// The version in the file, which does not run since it was rolled back.
+/// The version in the plugin's file. It was rolled back, and does not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HeldBack {
