@@ -30,7 +30,7 @@ const STANDARD_MAPS: [&str; 4] = ["HashMap", "HashSet", "hash_map", "hash_set"];
 const THREADS_ALLOWED: [&str; 10] = [
     // A simulated server calls no webhooks and stores in memory, so that its controllers never wait, and run in its own thread.
     "host/apiserver/src/controllers/runner.rs",
-    "host/apiserver/src/rest/internal.rs",
+    "host/apiserver/src/rest/write_steps/internal.rs",
     // A simulated server stores in memory, and calls no webhooks.
     "host/apiserver/src/persistence/mod.rs",
     "host/apiserver/src/webhooks/client.rs",

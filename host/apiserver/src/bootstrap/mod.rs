@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::meta;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::rest::api_services;
-use crate::rest::create::create;
+use crate::rest::kinds::api_services;
+use crate::rest::verbs::create::create;
 use crate::state::State;
 
 /// The field manager of the initial objects.

@@ -11,11 +11,11 @@ use super::object::{Condition, Key, key, set_condition, template_hash};
 use crate::meta;
 use crate::patch::merge_patch;
 use crate::request::options::WriteOptions;
-use crate::rest::create::create;
-use crate::rest::delete::{DeleteOptions, Propagation, delete};
-use crate::rest::scale;
-use crate::rest::topology_labels;
-use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
+use crate::rest::built_in_admission::topology_labels;
+use crate::rest::subresources::scale;
+use crate::rest::verbs::create::create;
+use crate::rest::verbs::delete::{DeleteOptions, Propagation, delete};
+use crate::rest::verbs::update::{ProposedUpdate, UpdateTarget, update};
 use crate::status::Status;
 
 /// What a controller does for one object.

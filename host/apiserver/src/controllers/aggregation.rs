@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::{Controller, MANAGER, Observation};
 use crate::access::{GROUP, PolicyRule};
 use crate::request::options::WriteOptions;
-use crate::rest::update::{self, UpdateTarget, update};
+use crate::rest::verbs::update::{self, UpdateTarget, update};
 use crate::state::State;
 use crate::storage::StoredObject;
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::queue::Queue;
 use super::{Change, Controller, Observation};
-use crate::rest::{crd_sync, strategy};
+use crate::rest::kinds::{crd_sync, strategy};
 use crate::state::State;
 
 /// Finishes the deletion of CRDs a step after it began.

@@ -10,9 +10,9 @@ use super::remaining_content::RemainingContent;
 use super::{Change, Controller, MANAGER, Observation};
 use crate::meta;
 use crate::request::options::WriteOptions;
-use crate::rest::delete::{DeleteOptions, Propagation, delete};
-use crate::rest::strategy;
-use crate::rest::update::{self, UpdateTarget};
+use crate::rest::kinds::strategy;
+use crate::rest::verbs::delete::{DeleteOptions, Propagation, delete};
+use crate::rest::verbs::update::{self, UpdateTarget};
 use crate::state::State;
 use crate::status::Status;
 

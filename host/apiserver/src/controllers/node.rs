@@ -12,7 +12,7 @@ use super::kind::Kind;
 use super::object::{Condition, is_true, items, key, set_condition};
 use crate::meta;
 use crate::request::options::WriteOptions;
-use crate::rest::create::create;
+use crate::rest::verbs::create::create;
 use crate::state::State;
 
 /// The name of the controller.

@@ -15,8 +15,8 @@ use super::queue::Queue;
 use super::{Change, Controller, MANAGER, Observation};
 use crate::meta;
 use crate::request::options::WriteOptions;
-use crate::rest::quota::{Amounts, status_of};
-use crate::rest::update::{self, UpdateTarget};
+use crate::rest::built_in_admission::quota::{Amounts, status_of};
+use crate::rest::verbs::update::{self, UpdateTarget};
 use crate::state::State;
 
 /// The maximum number of quotas processed before other controllers get their turn.

@@ -8,9 +8,9 @@ use super::queue::Queue;
 use super::{Change, Controller, MANAGER, Observation};
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
-use crate::rest::create::create;
-use crate::rest::strategy;
-use crate::rest::update::{ProposedUpdate, UpdateTarget, update};
+use crate::rest::kinds::strategy;
+use crate::rest::verbs::create::create;
+use crate::rest::verbs::update::{ProposedUpdate, UpdateTarget, update};
 use crate::state::State;
 
 const NAME: &str = "kube-root-ca.crt";

@@ -149,7 +149,7 @@ impl Runner {
 
 /// Whether the writes of controllers may wait for webhooks.
 fn may_wait(state: &State) -> bool {
-    // Without further threads, webhooks are skipped; see `rest::internal`.
+    // Without further threads, webhooks are skipped; see `rest::write_steps::internal`.
     let is_multi_threaded =
         Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     is_multi_threaded

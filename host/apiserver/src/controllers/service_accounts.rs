@@ -6,8 +6,8 @@ use tokio::time::Instant;
 use super::queue::Queue;
 use super::{Change, Controller, MANAGER, Observation};
 use crate::request::options::WriteOptions;
-use crate::rest::create::create;
-use crate::rest::strategy;
+use crate::rest::kinds::strategy;
+use crate::rest::verbs::create::create;
 use crate::state::State;
 
 const NAME: &str = "default";

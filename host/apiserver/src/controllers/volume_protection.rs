@@ -9,7 +9,7 @@ use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
 use super::object::{is_deleting, items, key};
 use crate::meta;
-use crate::rest::defaults::{CLAIM_PROTECTION, CLASS_PROTECTION, VOLUME_PROTECTION};
+use crate::rest::built_in_admission::defaults::{CLAIM_PROTECTION, CLASS_PROTECTION, VOLUME_PROTECTION};
 use crate::storage::StoredObject;
 
 /// Returns the controller of PersistentVolumeClaims.

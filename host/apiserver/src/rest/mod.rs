@@ -1,50 +1,22 @@
-//! The REST verbs: a file for each, and files for what several of them share.
+//! The REST verbs, and the rules of kube-apiserver for what they store.
 //!
 //! HTTP requests and the simulated controllers call the same functions. Those of requests are asynchronous, because webhooks may decide about
-//! a write; `internal` completes them for the server's own writes.
+//! a write; `write_steps::internal` completes them for the server's own writes.
+//!
+//! - `dispatch` finds the function for a request.
+//! - `verbs` has a file for each verb, `subresources` those of the subresources that are not a part of their object.
+//! - `write_steps`: steps that several verbs share.
+//! - `built_in_admission`: the built-in admission plugins, with a file for each one that is more than a few lines.
+//! - `kinds`: the rules and warnings of single kinds.
+//! - `restore` fills the tables from a data directory or a snapshot.
 
-pub(crate) mod admit;
-pub(crate) mod api_services;
-mod built_in;
-pub(crate) mod certificates;
-mod claims;
-pub(crate) mod crd_sync;
-pub(crate) mod create;
-mod daemon_sets;
-mod default_classes;
-pub(crate) mod defaults;
-pub(crate) mod delete;
+pub(crate) mod built_in_admission;
 pub(crate) mod dispatch;
-mod internal;
-pub(crate) mod jobs;
-mod limit_ranges;
-pub(crate) mod list;
-mod owner_references;
-mod param_rights;
-pub(crate) mod patch;
-mod pod_actions;
-mod pod_profiles;
-mod pod_resize;
-mod pod_security;
-mod pod_warnings;
-pub(crate) mod pods;
-pub(crate) mod quota;
+pub(crate) mod kinds;
 pub(crate) mod restore;
-pub(crate) mod review;
-mod runtime_class;
-pub(crate) mod scale;
-mod service_accounts;
-mod service_type_fields;
-mod service_warnings;
-mod services;
-mod storage_warnings;
-pub(crate) mod strategy;
-pub(crate) mod token;
-pub(crate) mod topology_labels;
-mod tracking;
-mod unchanged;
-pub(crate) mod update;
-mod warnings;
+pub(crate) mod subresources;
+pub(crate) mod verbs;
+mod write_steps;
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use super::object::{
     Condition, after_seconds, condition, items, number, set_condition, set_counter, time, time_text, until,
 };
 use crate::meta;
-use crate::rest::scale;
+use crate::rest::subresources::scale;
 use crate::status::Status;
 
 /// How often a target is looked at without a change that the triggers report, as in Kubernetes. A custom resource may be a target, too.

@@ -8,7 +8,7 @@ use super::super::action::{Action, Plan};
 use super::super::object::items;
 use super::{KUBELET_CLIENT_SIGNER, RequestedCertificate, has_condition, is_issued, signing, usages};
 use crate::access::Attributes;
-use crate::rest::certificates::GROUP;
+use crate::rest::kinds::certificates::GROUP;
 use crate::user::User;
 
 /// Approves a request for a kubelet's client certificate if its requester may create one: for itself (`selfnodeclient`), or for any node

@@ -8,7 +8,7 @@ use super::super::action::{Action, Plan};
 use super::super::kind::Kind;
 use super::super::object::{after_seconds, is_deleting, items, time, until};
 use super::{has_condition, is_issued};
-use crate::rest::certificates;
+use crate::rest::kinds::certificates;
 
 /// How long a request stays that was denied, failed or issued, in seconds.
 const DECIDED: i64 = 60 * 60;

@@ -22,7 +22,7 @@ use super::action::Plan;
 use super::keyed::Keyed;
 use super::kind::Kind;
 use super::object::{is_true, items};
-use crate::rest::certificates;
+use crate::rest::kinds::certificates;
 
 /// The signer of client certificates of the API server.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";

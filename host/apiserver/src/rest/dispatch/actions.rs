@@ -10,7 +10,9 @@ use crate::admission::{NoBuiltIn, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::request::{Verb, body};
 use crate::respond::{self, Answer};
-use crate::rest::{admit, pod_actions, review, token};
+use crate::rest::kinds::review;
+use crate::rest::subresources::{pod_actions, token};
+use crate::rest::write_steps::admit;
 use crate::status::Status;
 
 impl Call<'_> {

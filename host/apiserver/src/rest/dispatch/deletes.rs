@@ -5,9 +5,9 @@ use http::StatusCode;
 use super::Call;
 use crate::request::body;
 use crate::respond::{self, Answer};
-use crate::rest::delete::{DeleteOptions, DeleteResult, delete_admitted};
-use crate::rest::list::list;
-use crate::rest::warnings;
+use crate::rest::kinds::warnings;
+use crate::rest::verbs::delete::{DeleteOptions, DeleteResult, delete_admitted};
+use crate::rest::verbs::list::list;
 use crate::status::Status;
 
 impl Call<'_> {

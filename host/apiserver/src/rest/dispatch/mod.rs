@@ -10,8 +10,9 @@ use std::sync::Arc;
 use http::header;
 use serde_json::Value;
 
-use super::owner_references::{self, Step};
-use super::{admit, certificates, pods};
+use super::kinds::{certificates, pods};
+use super::write_steps::admit;
+use super::write_steps::owner_references::{self, Step};
 use crate::admission::Admission;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;

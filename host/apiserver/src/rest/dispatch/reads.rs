@@ -5,9 +5,9 @@ use http::StatusCode;
 use super::Call;
 use crate::request::options::parse_resource_version;
 use crate::respond::{self, Answer};
-use crate::rest::list::list;
-use crate::rest::scale;
-use crate::rest::update::UpdateTarget;
+use crate::rest::subresources::scale;
+use crate::rest::verbs::list::list;
+use crate::rest::verbs::update::UpdateTarget;
 use crate::status::Status;
 use crate::watch::{WatchOptions, watch};
 

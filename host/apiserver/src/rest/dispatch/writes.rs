@@ -8,8 +8,11 @@ use crate::meta;
 use crate::request::body;
 use crate::request::options::WriteOptions;
 use crate::respond::{self, Answer};
-use crate::rest::update::{ProposedUpdate, UpdateTarget, update_admitted};
-use crate::rest::{WriteResult, admit, create, patch, scale, with_warnings};
+use crate::rest::subresources::scale;
+use crate::rest::verbs::update::{ProposedUpdate, UpdateTarget, update_admitted};
+use crate::rest::verbs::{create, patch};
+use crate::rest::write_steps::admit;
+use crate::rest::{WriteResult, with_warnings};
 use crate::status::Status;
 
 impl Call<'_> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[cfg(feature = "persistence")]
 pub(crate) use data_directory::load;
 
-use super::crd_sync;
+use super::kinds::crd_sync;
 use crate::state::State;
 use crate::status::Status;
 use crate::storage::{StoredState, Table};
