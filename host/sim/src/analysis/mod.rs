@@ -2,6 +2,8 @@
 //! those of two runs can be compared. Pure.
 
 pub mod canonical;
+pub(crate) mod comparison;
+pub mod end;
 pub mod names;
 pub mod view;
 
@@ -12,7 +14,7 @@ use serde_json::Value;
 
 use crate::run::{Author, RequestEvent, StoredObject};
 
-pub use canonical::{CanonicalEnd, EndDifference, EndMask};
+pub use end::{CanonicalEnd, EndDifference, EndMask};
 pub use names::{Names, RandomPrefixes};
 pub use view::{Reconcile, RunView};
 

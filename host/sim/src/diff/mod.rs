@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::analysis::canonical::{canonical_object, first_difference, short_text};
+use crate::analysis::canonical::canonical_object;
+use crate::analysis::comparison::{first_difference, short_text};
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView, metadata};
 use crate::plan::Plan;
 use crate::run::{End, Run};
