@@ -8,8 +8,8 @@ use crate::schema::node::{Node, SchemaRef, Type};
 /// What happens to a `null` that the schema of a custom resource does not allow, and for which it has no default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nulls {
-    Kept,
-    Removed,
+    Preserve,
+    Remove,
 }
 
 /// Sets the defaults of a custom resource, after `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting`. A
@@ -54,7 +54,7 @@ pub(super) fn default_custom(
 /// Whether a `null` stays, as that of a property or as a value of a map. One of a field with a default becomes the default.
 fn keeps_null(node: &Node, nulls: Nulls) -> bool {
     let allows_everything = node.ty == Type::Any && !node.int_or_string;
-    node.nullable || node.default.is_some() || (nulls == Nulls::Kept && !allows_everything)
+    node.nullable || node.default.is_some() || (nulls == Nulls::Preserve && !allows_everything)
 }
 
 /// Replaces a `null` that the schema does not allow with the default.

@@ -24,7 +24,7 @@ impl Schema {
     /// # Errors
     /// [`DefaultsTooLarge`] if the defaults take more than 1.5 MiB: each of many short elements of a list may get a long one.
     pub fn apply_defaults(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
-        self.apply_defaults_with(object, Nulls::Removed)
+        self.apply_defaults_with(object, Nulls::Remove)
     }
 
     /// Sets the defaults as [`Self::apply_defaults`] does, but keeps each `null` without a default, unless the schema allows every value. As in
@@ -33,7 +33,7 @@ impl Schema {
     /// # Errors
     /// Those of [`Self::apply_defaults`].
     pub(crate) fn apply_defaults_keeping_null(&self, object: &mut Value) -> Result<(), DefaultsTooLarge> {
-        self.apply_defaults_with(object, Nulls::Kept)
+        self.apply_defaults_with(object, Nulls::Preserve)
     }
 
     fn apply_defaults_with(&self, object: &mut Value, nulls: Nulls) -> Result<(), DefaultsTooLarge> {
