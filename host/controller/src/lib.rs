@@ -30,6 +30,7 @@ pub mod recording;
 mod rollout;
 mod runtime;
 mod shadow;
+pub mod stable_hash;
 mod timestamp;
 mod trace;
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use pilothouse_controller::stable_hash::{self, fnv1a};
 use serde_json::{Value, json};
 
 use crate::analysis::{ObjectId, RunView};
@@ -270,12 +271,10 @@ impl RunBuilder {
                 is_initial: false,
             })
             .collect();
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut hash = stable_hash::EMPTY;
         let mut hashes = Vec::new();
         for event in &self.events {
-            for byte in format!("{event:?}").bytes() {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
+            hash = fnv1a(hash, format!("{event:?}").as_bytes());
             hashes.push(hash);
         }
         Run {

@@ -162,39 +162,29 @@ pub(super) fn set_counter(status: &mut Value, name: &str, count: i64) {
 /// representation of the template.
 pub(super) fn template_hash(template: &Value, collisions: i64) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut hash = 0x811c_9dc5_u32;
-    fnv(&mut hash, template);
-    for byte in collisions.to_le_bytes() {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
+    let hash = fnv1a(hash_value(0x811c_9dc5, template), &collisions.to_le_bytes());
     hash.to_string().bytes().map(|digit| char::from(LETTERS[usize::from(digit) % LETTERS.len()])).collect()
 }
 
-/// Hashes a value with FNV-1a, independently of the order of members.
-fn fnv(hash: &mut u32, value: &Value) {
-    let mut put = |text: &str| {
-        for byte in text.bytes().chain([0]) {
-            *hash = (*hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-        }
-    };
+/// Returns the hash FNV-1a with a value added, independently of the order of members.
+fn hash_value(hash: u32, value: &Value) -> u32 {
+    let add = |hash: u32, text: &str| fnv1a(fnv1a(hash, text.as_bytes()), &[0]);
     match value {
         Value::Object(members) => {
-            put("{");
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by_key(|(name, _)| name.as_str());
-            for (name, value) in members {
-                fnv(hash, &Value::String(name.clone()));
-                fnv(hash, value);
-            }
+            members.into_iter().fold(add(hash, "{"), |hash, (name, value)| {
+                hash_value(hash_value(hash, &Value::String(name.clone())), value)
+            })
         }
-        Value::Array(items) => {
-            put("[");
-            for item in items {
-                fnv(hash, item);
-            }
-        }
-        other => put(&other.to_string()),
+        Value::Array(items) => items.iter().fold(add(hash, "["), hash_value),
+        other => add(hash, &other.to_string()),
     }
+}
+
+/// Returns the hash FNV-1a with bytes added.
+fn fnv1a(hash: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use pilothouse_plugin::{Failure, Outcome, Reason};
 
+use crate::stable_hash::fnv1a_32;
+
 /// Something that happened to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JournalRecord {
@@ -100,8 +102,7 @@ pub(super) const KINDS: usize = 3;
 
 /// Returns a short hash of a watch's name, which a record stores instead of the name. FNV-1a, folded to 16 bits.
 pub(crate) fn watch_tag(name: &str) -> u16 {
-    let hash =
-        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = fnv1a_32(name.as_bytes());
     let folded = (hash >> 16) ^ (hash & 0xffff);
     u16::try_from(folded).unwrap_or_default()
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub(super) use definition::actor_of;
 pub use definition::{ActorDefinition, Behaviour, Effect, ForEach, Step, StepAction};
 use for_each::ForEachState;
+use pilothouse_controller::stable_hash::{self, fnv1a};
 use steps::StepsState;
 pub use tasks::shorter_tasks;
 
@@ -98,10 +99,7 @@ fn retry_interval(attempt: u32) -> u64 {
 
 /// Returns a number that depends on all bits of the seed and the text. FNV-1a, with the finalizer of `SplitMix64`.
 fn mix(seed: u64, text: &str) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325 ^ seed;
-    for byte in text.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
+    let mut hash = fnv1a(stable_hash::EMPTY ^ seed, text.as_bytes());
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)

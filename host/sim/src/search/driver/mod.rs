@@ -9,6 +9,7 @@ mod shrink_finding;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pilothouse_controller::stable_hash::{self, fnv1a};
 use pilothouse_model::hash::HashSet;
 
 use super::batches::Batches;
@@ -151,7 +152,7 @@ fn empty_report(seed: u64, oracles: &Oracles) -> Report {
         stopped: Stop::Exhausted,
         unfinished: Vec::new(),
         coverage,
-        hash: 0xcbf2_9ce4_8422_2325,
+        hash: stable_hash::EMPTY,
         draws: 0,
     }
 }
@@ -332,9 +333,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
             Some((_, runs)) => *runs += 1,
             None => self.report.strategies.push((strategy, 1)),
         }
-        for byte in summary.hash.to_le_bytes() {
-            self.report.hash = (self.report.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        self.report.hash = fnv1a(self.report.hash, &summary.hash.to_le_bytes());
         self.report.draws += summary.draws;
         self.report.coverage.merge(summary.coverage);
         if !self.seen.insert(summary.hash) {
