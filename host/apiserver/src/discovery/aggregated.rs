@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::groups;
 use crate::registry::{Endpoint, GroupVersion, Registry};
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 
 /// A subresource in a discovery document.
 pub(super) struct Subresource<'a> {
@@ -69,7 +69,7 @@ pub(super) fn subresources(endpoint: &Endpoint) -> Vec<Subresource<'_>> {
 
 /// Returns the `APIGroupDiscoveryList` of the core group or of all other groups, in `version` of
 /// `apidiscovery.k8s.io`.
-pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> Answer {
+pub(super) fn list(registry: &Registry, core: bool, version: &'static str) -> ApiResponse {
     let groups = if core {
         registry.groups().get("").map(|group| ("", group)).into_iter().collect()
     } else {

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::registry::Registry;
 use crate::request::accept::ranges;
 use crate::request::{Request, Target};
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::status::Status;
 
 /// Handles a request for `/api`, `/apis`, a group or a group version.
-pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<Answer, Status> {
+pub(crate) fn handle(registry: &Registry, request: &Request) -> Result<ApiResponse, Status> {
     // kube-apiserver answers any method with the versions of a group.
     if request.method != http::Method::GET && !matches!(request.target, Target::Group(_)) {
         return Err(Status::method_not_allowed());

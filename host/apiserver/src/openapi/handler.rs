@@ -7,7 +7,7 @@ use super::{Document, DocumentCache, ServedResource};
 use crate::registry::{Endpoint, GroupVersion, Registry};
 use crate::request::Request;
 use crate::request::accept::{MediaRange, ranges};
-use crate::respond::{self, Answer, ResponseBody};
+use crate::respond::{self, ApiResponse, ResponseBody};
 use crate::status::Status;
 
 /// The media type with which clients request OpenAPI v2 as protobuf, up to the version (which follows `@` or `.`).
@@ -23,7 +23,7 @@ pub(crate) fn handle(
     registry: &Registry,
     path: &str,
     request: &Request,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     if request.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
@@ -62,7 +62,7 @@ fn served_resources(registry: &Registry) -> Vec<ServedResource<'_>> {
 }
 
 /// Returns the response with a document as protobuf and its entity tag.
-fn protobuf_response(document: Document, request: &Request) -> Answer {
+fn protobuf_response(document: Document, request: &Request) -> ApiResponse {
     let tag = format!("\"{}\"", document.hash);
     let (code, body) = match request.header("if-none-match") == tag {
         true => (StatusCode::NOT_MODIFIED, Bytes::new()),
@@ -81,7 +81,7 @@ fn v3_document(
     group: &str,
     version: &str,
     request: &Request,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let group_version = registry.group_version(group, version).ok_or_else(Status::no_such_resource)?;
     Ok(document_response(documents.v3(group, version, &served_by(group_version)), request))
 }
@@ -109,7 +109,7 @@ fn served_resource(endpoint: &Endpoint) -> ServedResource<'_> {
 
 /// Returns the response with a document, its entity tag and, if the URL has the document's hash, permission to cache it
 /// forever.
-fn document_response(document: Document, request: &Request) -> Answer {
+fn document_response(document: Document, request: &Request) -> ApiResponse {
     let tag = format!("\"{}\"", document.hash);
     let mut response = if request.header("if-none-match") == tag {
         respond::json_text(StatusCode::NOT_MODIFIED, "")

@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use super::{Answer, Listing, ResponseBody};
+use super::{ApiResponse, Listing, ResponseBody};
 use crate::cbor;
 use crate::registry::Endpoint;
 use crate::request::Encoding;
@@ -22,7 +22,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// Rewrites a response of one JSON document to another encoding. Other responses stay as they are.
 ///
 /// A document without a protobuf encoding stays JSON.
-pub(crate) async fn from_json(answer: Answer, encoding: Encoding) -> Result<Answer, Status> {
+pub(crate) async fn from_json(answer: ApiResponse, encoding: Encoding) -> Result<ApiResponse, Status> {
     let content_type = answer.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     if encoding == Encoding::Json || content_type.is_none_or(|kind| kind != super::JSON.as_bytes()) {
         return Ok(answer);
@@ -32,7 +32,7 @@ pub(crate) async fn from_json(answer: Answer, encoding: Encoding) -> Result<Answ
     let json = collected.to_bytes();
     // A response to `If-None-Match` has no content.
     if json.is_empty() {
-        return Ok(Answer::from_parts(parts, ResponseBody::full(json)));
+        return Ok(ApiResponse::from_parts(parts, ResponseBody::full(json)));
     }
     let value: Value = serde_json::from_slice(&json).map_err(Status::internal)?;
     let (content_type, encoded) = match encoding {
@@ -51,12 +51,12 @@ pub(crate) async fn from_json(answer: Answer, encoding: Encoding) -> Result<Answ
     };
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     parts.headers.append(header::VARY, HeaderValue::from_static("Accept"));
-    Ok(Answer::from_parts(parts, ResponseBody::full(encoded)))
+    Ok(ApiResponse::from_parts(parts, ResponseBody::full(encoded)))
 }
 
 /// Returns the response with a list of whole objects, or `None` if it is to be JSON or YAML. The objects are encoded one by one, because
 /// all of them together may be large.
-pub(crate) fn list(endpoint: &Endpoint, listing: &Listing, encoding: Encoding) -> Option<Answer> {
+pub(crate) fn list(endpoint: &Endpoint, listing: &Listing, encoding: Encoding) -> Option<ApiResponse> {
     if matches!(encoding, Encoding::Json | Encoding::Yaml) {
         return None;
     }

@@ -21,7 +21,7 @@ use crate::status::Status;
 use crate::storage::StoredObject;
 
 /// A response of the server.
-pub(crate) type Answer = Response<ResponseBody>;
+pub(crate) type ApiResponse = Response<ResponseBody>;
 
 const JSON: &str = "application/json";
 
@@ -32,17 +32,17 @@ const MAX_WARNINGS: usize = 4 * 1024;
 const MAX_SHORTENED_WARNING: usize = 256;
 
 /// Returns a response with JSON text.
-pub(crate) fn json_text(code: StatusCode, body: impl Into<bytes::Bytes>) -> Answer {
+pub(crate) fn json_text(code: StatusCode, body: impl Into<bytes::Bytes>) -> ApiResponse {
     with_body(code, JSON, ResponseBody::full(body))
 }
 
 /// Returns a response with a JSON value.
-pub(crate) fn json_value(code: StatusCode, value: &Value) -> Answer {
+pub(crate) fn json_value(code: StatusCode, value: &Value) -> ApiResponse {
     json_text(code, value.to_string())
 }
 
 /// Returns a response with any body.
-pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: ResponseBody) -> Answer {
+pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: ResponseBody) -> ApiResponse {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     let headers = response.headers_mut();
@@ -52,12 +52,12 @@ pub(crate) fn with_body(code: StatusCode, content_type: &'static str, body: Resp
 }
 
 /// Returns the response to a request for a path that no handler has, which is a text as in Kubernetes.
-pub(crate) fn page_not_found() -> Answer {
+pub(crate) fn page_not_found() -> ApiResponse {
     with_body(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", ResponseBody::full("404 page not found\n"))
 }
 
 /// Returns the response for a failed request.
-pub(crate) fn failure(status: &Status) -> Answer {
+pub(crate) fn failure(status: &Status) -> ApiResponse {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_value(code, &status.to_value());
     if let Some(seconds) = status.retry_after() {
@@ -75,7 +75,7 @@ pub(crate) fn object(
     now: Timestamp,
     code: StatusCode,
     warnings: &[String],
-) -> Answer {
+) -> ApiResponse {
     let mut response = match view.form {
         Form::Plain => json_text(code, endpoint.object_bytes(stored)),
         Form::Table | Form::Metadata => json_value(code, &render_object(endpoint, stored, view, now, true)),
@@ -86,7 +86,7 @@ pub(crate) fn object(
 
 /// Adds a `Warning` header for each warning that the response does not have yet. An object may have as many as it has fields: of too many, as in
 /// kube-apiserver, each is shortened, and the last ones are left out.
-pub(crate) fn add_warnings<'a>(response: &mut Answer, warnings: impl IntoIterator<Item = &'a String>) {
+pub(crate) fn add_warnings<'a>(response: &mut ApiResponse, warnings: impl IntoIterator<Item = &'a String>) {
     for text in limited(warnings) {
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         let Ok(value) = http::HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) else {
@@ -128,7 +128,7 @@ fn shortened(text: &str) -> &str {
 }
 
 /// Adds a `Warning` header before the others of the response.
-pub(crate) fn add_first_warning(response: &mut Answer, warning: &String) {
+pub(crate) fn add_first_warning(response: &mut ApiResponse, warning: &String) {
     let others: Vec<http::HeaderValue> =
         response.headers().get_all(header::WARNING).iter().cloned().collect();
     response.headers_mut().remove(header::WARNING);
@@ -162,7 +162,7 @@ pub(crate) fn render_object(
 }
 
 /// Returns the response with a list.
-pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: Timestamp) -> Answer {
+pub(crate) fn list(endpoint: &Arc<Endpoint>, listing: Listing, view: View, now: Timestamp) -> ApiResponse {
     if view.form == Form::Plain {
         if let Some(answer) = encoding::list(endpoint, &listing, view.encoding) {
             return answer;
@@ -219,7 +219,7 @@ fn table_in_version(mut table: Value, version: MetaVersion) -> Value {
 }
 
 /// Returns the response with the `Status` of a request that has no other result.
-pub(crate) fn success(code: StatusCode) -> Answer {
+pub(crate) fn success(code: StatusCode) -> ApiResponse {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code.as_u16(),
     });
@@ -227,7 +227,7 @@ pub(crate) fn success(code: StatusCode) -> Answer {
 }
 
 /// Returns the response with the `Status` of a completed deletion.
-pub(crate) fn deletion_status(endpoint: &Endpoint, last: &StoredObject) -> Answer {
+pub(crate) fn deletion_status(endpoint: &Endpoint, last: &StoredObject) -> ApiResponse {
     let about = endpoint.resource_ref();
     let mut details = json!({"name": &*last.name, "kind": about.plural, "uid": &*last.uid});
     if !about.group.is_empty() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::inner::ServerInner;
 use super::{Matcher, snapshots};
 use crate::request::{Request, Verb};
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::status::Status;
 use crate::storage::Table;
 
@@ -62,7 +62,11 @@ struct FaultRequest {
     compact: bool,
 }
 
-pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
+pub(super) async fn answer(
+    server: &ServerInner,
+    path: &str,
+    request: &Request,
+) -> Result<ApiResponse, Status> {
     let done = || Ok(respond::json_value(StatusCode::OK, &json!({})));
     if path == "/debug/snapshot" || path.starts_with("/debug/snapshot/") {
         return snapshots::answer(server, path, request).await;

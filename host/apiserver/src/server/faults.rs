@@ -53,7 +53,7 @@ enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AfterFault {
     /// Execute the request and answer with this status.
-    Answer(Status),
+    Respond(Status),
     /// Execute the request and never answer.
     Hang,
     /// Answer a list with the state at this revision.
@@ -164,7 +164,7 @@ impl Faults {
         match self.take(verb, path) {
             None => Ok(None),
             Some(Effect::Fail(status)) => Err(status),
-            Some(Effect::FailAfterwards(status)) => Ok(Some(AfterFault::Answer(status))),
+            Some(Effect::FailAfterwards(status)) => Ok(Some(AfterFault::Respond(status))),
             Some(Effect::Hang(true)) => Ok(Some(AfterFault::Hang)),
             Some(Effect::Hang(false)) => Err(hang(shutdown).await),
             Some(Effect::ListAt(revision)) => Ok(Some(AfterFault::ListAt(revision))),

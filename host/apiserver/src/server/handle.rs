@@ -15,14 +15,14 @@ use crate::discovery;
 use crate::openapi;
 use crate::registry::{Endpoint, Registry};
 use crate::request::{Encoding, ObjectPath, Offer, Request, Target, Verb, accept};
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::rest::dispatch;
 use crate::state::State;
 use crate::status::Status;
 use crate::user::User;
 
 /// Answers a request.
-pub(super) async fn handle(server: &ServerInner, request: &Request) -> Answer {
+pub(super) async fn handle(server: &ServerInner, request: &Request) -> ApiResponse {
     let event = server.audit.as_ref().map(|audit| (audit, audit.begin(&server.state, request)));
     let answer = match &request.target {
         Target::Object(path) => resource(server, path, request).await,
@@ -56,7 +56,7 @@ fn encoding(server: &ServerInner, request: &Request) -> Encoding {
     accept::negotiate(accepted, offer).map_or(Encoding::Json, |(_, encoding)| encoding)
 }
 
-async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) -> Result<Answer, Status> {
+async fn resource(server: &ServerInner, path: &ObjectPath, request: &Request) -> Result<ApiResponse, Status> {
     let state = &*server.state;
     let registry = state.registry();
     let endpoint = registry.endpoint(&path.group, &path.version, &path.plural);
@@ -95,7 +95,7 @@ async fn with_faults(
     (endpoint, path, verb): (&Arc<Endpoint>, &ObjectPath, Verb),
     request: &Request,
     user: Option<&Arc<User>>,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let is_write = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
     if is_write {
         server.check_data()?;
@@ -115,13 +115,13 @@ async fn with_faults(
         server.flush().await?;
     }
     match fault {
-        Some(AfterFault::Answer(status)) => Err(status),
+        Some(AfterFault::Respond(status)) => Err(status),
         Some(AfterFault::Hang) => Err(faults::hang(&request.shutdown).await),
         Some(AfterFault::ListAt(_)) | None => answer,
     }
 }
 
-async fn non_resource(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
+async fn non_resource(server: &ServerInner, request: &Request) -> Result<ApiResponse, Status> {
     let state = &*server.state;
     authorize(state, request, || {
         Attributes::non_resource(request.method.as_str().to_lowercase(), request.uri.path())
@@ -148,7 +148,7 @@ fn authorize<'a>(
     Ok(Some(user))
 }
 
-fn other(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
+fn other(server: &ServerInner, path: &str, request: &Request) -> Result<ApiResponse, Status> {
     let state = &*server.state;
     if let Some(answer) = health::answer(state, path, request) {
         return answer;
@@ -176,7 +176,7 @@ fn is_below_group(registry: &Registry, path: &str) -> bool {
     }
 }
 
-fn metrics(server: &ServerInner, request: &Request) -> Result<Answer, Status> {
+fn metrics(server: &ServerInner, request: &Request) -> Result<ApiResponse, Status> {
     if request.method != Method::GET {
         return Err(Status::method_not_allowed());
     }

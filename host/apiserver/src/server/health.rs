@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use http::StatusCode;
 
 use crate::request::Request;
-use crate::respond::{self, Answer, ResponseBody};
+use crate::respond::{self, ApiResponse, ResponseBody};
 use crate::state::State;
 use crate::status::Status;
 
@@ -16,7 +16,7 @@ const PATHS: [&str; 3] = ["healthz", "livez", "readyz"];
 type Check = (&'static str, bool);
 
 /// Answers a request for the health, or `None` if `path` is another one.
-pub(super) fn answer(state: &State, path: &str, request: &Request) -> Option<Result<Answer, Status>> {
+pub(super) fn answer(state: &State, path: &str, request: &Request) -> Option<Result<ApiResponse, Status>> {
     let (name, check) =
         path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
     if !PATHS.contains(&name) {
@@ -81,7 +81,7 @@ fn single(check: &str, passes: bool) -> (bool, String) {
     }
 }
 
-fn response((passes, text): &(bool, String)) -> Answer {
+fn response((passes, text): &(bool, String)) -> ApiResponse {
     let code = if *passes { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
     respond::with_body(code, "text/plain; charset=utf-8", ResponseBody::full(text.clone()))
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::registry::Endpoint;
 use crate::request::{ObjectPath, Verb};
-use crate::respond::{self, Answer, ResponseBody};
+use crate::respond::{self, ApiResponse, ResponseBody};
 use crate::state::State;
 use crate::status::Status;
 
@@ -101,7 +101,11 @@ impl Metrics {
     }
 
     /// Counts a request whose response is complete, or whose watch begins. Returns the response.
-    pub(super) fn end(&self, timer: RequestTimer, answer: Result<Answer, Status>) -> Result<Answer, Status> {
+    pub(super) fn end(
+        &self,
+        timer: RequestTimer,
+        answer: Result<ApiResponse, Status>,
+    ) -> Result<ApiResponse, Status> {
         let RequestTimer { labels, begun } = timer;
         let code = answer.as_ref().map_or_else(|status| status.code, |answer| answer.status().as_u16());
         self.requests.get_or_create(&with_code(labels.clone(), code)).inc();
@@ -142,7 +146,7 @@ impl Metrics {
     }
 
     /// Returns the response to `/metrics`.
-    pub(super) fn answer(&self, state: &State) -> Result<Answer, Status> {
+    pub(super) fn answer(&self, state: &State) -> Result<ApiResponse, Status> {
         let mut registry = Registry::default();
         let help = "Requests by verb, resource and code";
         registry.register("apiserver_request", help, self.requests.clone());

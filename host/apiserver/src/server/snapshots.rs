@@ -13,7 +13,7 @@ use crate::persistence::DataDirectory;
 #[cfg(feature = "persistence")]
 use crate::persistence::DataError;
 use crate::request::Request;
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::rest::restore::restore;
 use crate::status::Status;
 #[cfg(feature = "persistence")]
@@ -96,7 +96,11 @@ impl Snapshot {
 }
 
 /// Answers a request for `/debug/snapshot` or a path below it.
-pub(super) async fn answer(server: &ServerInner, path: &str, request: &Request) -> Result<Answer, Status> {
+pub(super) async fn answer(
+    server: &ServerInner,
+    path: &str,
+    request: &Request,
+) -> Result<ApiResponse, Status> {
     if !server.snapshots_over_http {
         return Err(Status::not_enabled("/debug/snapshot", "--enable-snapshots or --enable-faults"));
     }

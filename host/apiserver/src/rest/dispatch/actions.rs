@@ -9,14 +9,14 @@ use super::Call;
 use crate::admission::{NoBuiltIn, Objects, Operation, WriteRequest};
 use crate::meta;
 use crate::request::{Verb, body};
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::rest::kinds::review;
 use crate::rest::subresources::{pod_actions, token};
 use crate::rest::write_steps::admit;
 use crate::status::Status;
 
 impl Call<'_> {
-    pub(super) fn review(&self, verb: Verb) -> Result<Answer, Status> {
+    pub(super) fn review(&self, verb: Verb) -> Result<ApiResponse, Status> {
         if verb != Verb::Create || self.request.method != Method::POST {
             return Err(Status::method_not_allowed());
         }
@@ -38,7 +38,7 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    pub(super) async fn token(&self) -> Result<Answer, Status> {
+    pub(super) async fn token(&self) -> Result<ApiResponse, Status> {
         if self.request.method != Method::POST {
             return Err(Status::method_not_allowed());
         }
@@ -48,7 +48,7 @@ impl Call<'_> {
     }
 
     /// Binds the Pod that a Binding names, through the collection `bindings`.
-    pub(super) async fn bind(&self, verb: Verb) -> Result<Answer, Status> {
+    pub(super) async fn bind(&self, verb: Verb) -> Result<ApiResponse, Status> {
         if verb != Verb::Create || self.path.name.is_some() {
             return Err(Status::method_not_allowed());
         }
@@ -63,7 +63,7 @@ impl Call<'_> {
     }
 
     /// Binds a Pod to a Node, or evicts it.
-    pub(super) async fn pod_action(&self) -> Result<Answer, Status> {
+    pub(super) async fn pod_action(&self) -> Result<ApiResponse, Status> {
         if self.request.method != Method::POST {
             return Err(Status::method_not_allowed());
         }

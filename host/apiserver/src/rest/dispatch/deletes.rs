@@ -4,7 +4,7 @@ use http::StatusCode;
 
 use super::Call;
 use crate::request::body;
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::rest::kinds::warnings;
 use crate::rest::verbs::delete::{DeleteOptions, DeleteResult, delete_admitted};
 use crate::rest::verbs::list::list;
@@ -16,7 +16,7 @@ impl Call<'_> {
         DeleteOptions::parse(&self.request.query, body.as_ref())
     }
 
-    pub(super) async fn delete(&self) -> Result<Answer, Status> {
+    pub(super) async fn delete(&self) -> Result<ApiResponse, Status> {
         let options = self.delete_options()?;
         let warning = warnings::on_delete(self.endpoint, &options);
         let mut answer = self.delete_object(&options).await?;
@@ -24,7 +24,7 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    async fn delete_object(&self, options: &DeleteOptions) -> Result<Answer, Status> {
+    async fn delete_object(&self, options: &DeleteOptions) -> Result<ApiResponse, Status> {
         let deleted =
             delete_admitted(self.state, self.endpoint, self.key(), options, &self.admission).await?;
         let object = match deleted {
@@ -37,7 +37,7 @@ impl Call<'_> {
         Ok(respond::object(self.endpoint, &object, self.view, self.state.clock.now(), StatusCode::OK, &[]))
     }
 
-    pub(super) async fn delete_collection(&self) -> Result<Answer, Status> {
+    pub(super) async fn delete_collection(&self) -> Result<ApiResponse, Status> {
         let options = DeleteOptions { of_collection: true, ..self.delete_options()? };
         let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
         // As in kube-apiserver, the response has the objects as they were before the deletion.

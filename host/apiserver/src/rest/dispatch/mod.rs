@@ -17,7 +17,7 @@ use crate::admission::Admission;
 use crate::registry::Endpoint;
 use crate::request::options::WriteOptions;
 use crate::request::{ObjectPath, Offer, Request, Selection, Verb, View, body};
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::state::State;
 use crate::status::Status;
 use crate::user::User;
@@ -42,7 +42,7 @@ pub(crate) async fn resource(
     verb: Verb,
     request: &Request,
     user: Option<&Arc<User>>,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     if let Some(subresource) = &path.subresource {
         let key = (path.namespace.as_deref().unwrap_or_default(), path.name.as_deref().unwrap_or_default());
         pods::reject_container_subresource(endpoint, key, subresource)?;

@@ -4,7 +4,7 @@ use http::StatusCode;
 
 use super::Call;
 use crate::request::options::parse_resource_version;
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::rest::subresources::scale;
 use crate::rest::verbs::list::list;
 use crate::rest::verbs::update::UpdateTarget;
@@ -12,7 +12,7 @@ use crate::status::Status;
 use crate::watch::{WatchOptions, watch};
 
 impl Call<'_> {
-    pub(super) async fn get(&self) -> Result<Answer, Status> {
+    pub(super) async fn get(&self) -> Result<ApiResponse, Status> {
         let (namespace, name) = self.key();
         self.check_version_of_get()?;
         let found = self.endpoint.resource.table.get(namespace, name);
@@ -33,13 +33,13 @@ impl Call<'_> {
         version.transpose().map(drop).map_err(Status::unclassified)
     }
 
-    pub(super) async fn list(&self) -> Result<Answer, Status> {
+    pub(super) async fn list(&self) -> Result<ApiResponse, Status> {
         let mut listing = list(self.state, self.endpoint, &self.selection()?, &self.request.query)?;
         self.endpoint.present_all(&mut listing.objects).await?;
         Ok(respond::list(self.endpoint, listing, self.view, self.state.clock.now()))
     }
 
-    pub(super) fn watch(&self) -> Result<Answer, Status> {
+    pub(super) fn watch(&self) -> Result<ApiResponse, Status> {
         let options = WatchOptions::parse(&self.request.query, &self.state.identifiers)?;
         let shutdown = self.request.shutdown.clone();
         let stream = watch(self.state, self.endpoint, self.selection()?, self.view, options, shutdown);

@@ -7,7 +7,7 @@ use super::Call;
 use crate::meta;
 use crate::request::body;
 use crate::request::options::WriteOptions;
-use crate::respond::{self, Answer};
+use crate::respond::{self, ApiResponse};
 use crate::rest::subresources::scale;
 use crate::rest::verbs::update::{ProposedUpdate, UpdateTarget, update_admitted};
 use crate::rest::verbs::{create, patch};
@@ -16,7 +16,7 @@ use crate::rest::{WriteResult, with_warnings};
 use crate::status::Status;
 
 impl Call<'_> {
-    pub(super) async fn create(&self) -> Result<Answer, Status> {
+    pub(super) async fn create(&self) -> Result<ApiResponse, Status> {
         let options = self.write_options("CreateOptions")?;
         let (value, warnings) = self.decode_object(&options)?;
         let options = WriteOptions { is_decoded: true, ..options };
@@ -26,7 +26,7 @@ impl Call<'_> {
         self.write_response(with_warnings(written, warnings)?).await
     }
 
-    pub(super) async fn update(&self) -> Result<Answer, Status> {
+    pub(super) async fn update(&self) -> Result<ApiResponse, Status> {
         let options = self.write_options("UpdateOptions")?;
         let target = UpdateTarget::from_subresource(self.path.subresource.as_deref());
         let endpoint = self.endpoint;
@@ -114,14 +114,14 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) async fn patch(&self) -> Result<Answer, Status> {
+    pub(super) async fn patch(&self) -> Result<ApiResponse, Status> {
         let options = self.write_options("PatchOptions")?;
         let (path, request, admission) = (self.path, self.request, &self.admission);
         let written = patch::patch(self.state, self.endpoint, path, request, &options, admission).await?;
         self.write_response(written).await
     }
 
-    async fn write_response(&self, result: WriteResult) -> Result<Answer, Status> {
+    async fn write_response(&self, result: WriteResult) -> Result<ApiResponse, Status> {
         let code = if result.created { StatusCode::CREATED } else { StatusCode::OK };
         let object = self.endpoint.present(result.object).await?;
         if let (UpdateTarget::Scale, Some(paths)) =
