@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::action::{Action, Plan};
 use super::claim::claim;
 use super::cluster::{Cluster, MAX_PODS};
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{int_or_percent, is_deleting, items, number, selector, set_counter};
 use super::pod_backoff::PodBackoff;
 use super::{pod, revision, scheduler};
@@ -20,9 +20,9 @@ use crate::meta;
 const BURST: usize = 500;
 
 /// Returns the controller of DaemonSets.
-pub(super) fn controller() -> Keyed {
+pub(super) fn controller() -> KindController {
     let mut backoff = PodBackoff::default();
-    Keyed::new(Kind::DaemonSet, move |cluster, set| reconcile(cluster, set, &mut backoff))
+    KindController::new(Kind::DaemonSet, move |cluster, set| reconcile(cluster, set, &mut backoff))
         .triggers(&[(Kind::Pod, Trigger::Owners), (Kind::Node, Trigger::All)])
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{
     Condition, after_seconds, int_or_percent, is_deleting, items, number, set_condition, time, time_text,
     until,
@@ -21,8 +21,8 @@ use crate::meta;
 const EVICTION_TIMEOUT: i64 = 120;
 
 /// Returns the controller of PodDisruptionBudgets.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::PodDisruptionBudget, reconcile).triggers(&[
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::PodDisruptionBudget, reconcile).triggers(&[
         (Kind::Pod, Trigger::Namespace),
         (Kind::Deployment, Trigger::Namespace),
         (Kind::ReplicaSet, Trigger::Namespace),

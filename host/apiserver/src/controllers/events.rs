@@ -4,16 +4,16 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::action::{Action, Plan};
-use super::keyed::Keyed;
 use super::kind::Kind;
+use super::kind_controller::KindController;
 use super::object::{after_seconds, is_deleting, time, until};
 
 /// How long Events are kept, in seconds. The default of `--event-ttl`.
 const TIME_TO_LIVE: i64 = 3600;
 
 /// Returns the controller of Events.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::Event, |cluster, event| plan(event, cluster.now))
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::Event, |cluster, event| plan(event, cluster.now))
 }
 
 /// Decides whether an Event is deleted.

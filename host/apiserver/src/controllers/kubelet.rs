@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{
     Condition, after_seconds, is_deleting, is_true, items, set_condition, time, time_text, until,
 };
@@ -21,8 +21,8 @@ pub(super) const NAME: &str = "kubelet";
 const JOB_SECONDS: i64 = 1;
 
 /// Returns the controller of Pods that are assigned to a Node. It leaves Pods that match a stage to that stage.
-pub(super) fn controller(stages: Stages) -> Keyed {
-    Keyed::new(Kind::Pod, move |cluster, pod| reconcile(cluster, &stages, pod))
+pub(super) fn controller(stages: Stages) -> KindController {
+    KindController::new(Kind::Pod, move |cluster, pod| reconcile(cluster, &stages, pod))
         .manager("kubelet")
         .only(pod::is_assigned)
         .triggers(&[(Kind::Node, Trigger::All)])

@@ -8,7 +8,7 @@
 //! it.
 //!
 //! A controller of the objects of one kind is a function that decides what to do for one object ([`action::Plan`]); the
-//! frame in [`keyed`] queues, executes and retries.
+//! frame in [`kind_controller`] queues, executes and retries.
 
 mod action;
 pub(crate) mod aggregation;
@@ -26,8 +26,8 @@ mod events;
 mod feed;
 mod garbage_collector;
 mod job;
-mod keyed;
 mod kind;
+mod kind_controller;
 mod kubelet;
 mod namespaces;
 mod node;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
-use super::keyed::Keyed;
 use super::kind::Kind;
+use super::kind_controller::KindController;
 use super::object::{Condition, is_true, items, key, set_condition};
 use crate::meta;
 use crate::request::options::WriteOptions;
@@ -28,8 +28,8 @@ const KUBELET: &str = "kubelet";
 const NOT_READY_TAINT: &str = "node.kubernetes.io/not-ready";
 
 /// Returns the controller that makes simulated Nodes ready.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::Node, reconcile).manager(KUBELET)
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::Node, reconcile).manager(KUBELET)
 }
 
 /// Creates the Node that exists from the start.

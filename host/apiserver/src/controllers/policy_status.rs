@@ -4,16 +4,16 @@
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
-use super::keyed::Keyed;
 use super::kind::Kind;
+use super::kind_controller::KindController;
 use crate::meta;
 
 /// The field manager of the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
 /// Returns the controller of ValidatingAdmissionPolicies.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::ValidatingAdmissionPolicy, |_, policy| plan(policy)).manager(MANAGER)
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::ValidatingAdmissionPolicy, |_, policy| plan(policy)).manager(MANAGER)
 }
 
 /// Reports that the last generation of a policy was checked.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::action::{Action, Plan};
 use super::claim::claim;
 use super::cluster::{Cluster, MAX_PODS};
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{
     Condition, has_labels, is_deleting, number, remove_condition, selector, set_condition, set_counter,
     time_text,
@@ -27,15 +27,16 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 const TRIGGERS: &[(Kind, Trigger)] = &[(Kind::Pod, Trigger::Owners)];
 
 /// Returns the controller of ReplicaSets.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::ReplicaSet, |cluster, set| reconcile(cluster, Kind::ReplicaSet, set)).triggers(TRIGGERS)
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::ReplicaSet, |cluster, set| reconcile(cluster, Kind::ReplicaSet, set))
+        .triggers(TRIGGERS)
 }
 
 /// Returns the controller of ReplicationControllers.
-pub(super) fn replication_controller() -> Keyed {
+pub(super) fn replication_controller() -> KindController {
     let reconcile_controller =
         |cluster: &Cluster<'_>, set: &Value| reconcile(cluster, Kind::ReplicationController, set);
-    Keyed::new(Kind::ReplicationController, reconcile_controller).triggers(TRIGGERS)
+    KindController::new(Kind::ReplicationController, reconcile_controller).triggers(TRIGGERS)
 }
 
 fn reconcile(cluster: &Cluster<'_>, kind: Kind, set: &Value) -> Plan {

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{Condition, condition, is_true, items, set_condition};
 use super::pod;
 use crate::meta;
@@ -17,8 +17,8 @@ pub(super) const NAME: &str = "scheduler";
 const SCHEDULER_NAME: &str = "default-scheduler";
 
 /// Returns the controller that assigns Pods to Nodes.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::Pod, reconcile)
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::Pod, reconcile)
         .manager("kube-scheduler")
         .only(|pod| !pod::is_assigned(pod))
         .triggers(&[(Kind::Node, Trigger::All)])

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::action::{Action, Plan};
-use super::keyed::Keyed;
 use super::kind::Kind;
+use super::kind_controller::KindController;
 use super::object::{after_seconds, is_deleting, items, key, time, until};
 use crate::meta;
 
 /// Returns the controller of finished Jobs.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::Job, |cluster, job| plan(job, cluster.now))
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::Job, |cluster, job| plan(job, cluster.now))
 }
 
 /// Decides whether a Job is deleted.

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{is_deleting, items, key};
 use crate::meta;
 use crate::rest::built_in_admission::defaults::{CLAIM_PROTECTION, CLASS_PROTECTION, VOLUME_PROTECTION};
 use crate::storage::StoredObject;
 
 /// Returns the controller of PersistentVolumeClaims.
-pub(super) fn claims() -> Keyed {
+pub(super) fn claims() -> KindController {
     let reconcile = |cluster: &Cluster<'_>, claim: &Value| {
         let namespace = meta::text(claim, "namespace");
         let pods = cluster.list(Kind::Pod, Some(namespace));
@@ -23,28 +23,28 @@ pub(super) fn claims() -> Keyed {
             pods.iter().any(|pod| uses(&pod.value(), meta::text(claim, "name"))),
         )
     };
-    Keyed::new(Kind::PersistentVolumeClaim, reconcile)
+    KindController::new(Kind::PersistentVolumeClaim, reconcile)
         .only(|claim| is_waiting(claim, CLAIM_PROTECTION))
         .triggers(&[(Kind::Pod, Trigger::Namespace)])
 }
 
 /// Returns the controller of PersistentVolumes.
-pub(super) fn volumes() -> Keyed {
-    Keyed::new(Kind::PersistentVolume, |_, volume| {
+pub(super) fn volumes() -> KindController {
+    KindController::new(Kind::PersistentVolume, |_, volume| {
         plan(Kind::PersistentVolume, volume, volume["status"]["phase"] == "Bound")
     })
     .only(|volume| is_waiting(volume, VOLUME_PROTECTION))
 }
 
 /// Returns the controller of VolumeAttributesClasses.
-pub(super) fn classes() -> Keyed {
+pub(super) fn classes() -> KindController {
     let reconcile = |cluster: &Cluster<'_>, class: &Value| {
         let name = meta::text(class, "name");
         let kinds = [Kind::PersistentVolumeClaim, Kind::PersistentVolume];
         let mut users = kinds.iter().flat_map(|kind| cluster.list(*kind, None));
         plan(Kind::VolumeAttributesClass, class, users.any(|user| has_class(&user.value(), name)))
     };
-    Keyed::new(Kind::VolumeAttributesClass, reconcile)
+    KindController::new(Kind::VolumeAttributesClass, reconcile)
         .only(|class| is_waiting(class, CLASS_PROTECTION))
         .triggers(&[(Kind::PersistentVolumeClaim, Trigger::All), (Kind::PersistentVolume, Trigger::All)])
 }

@@ -4,13 +4,13 @@
 use serde_json::Value;
 
 use super::action::{Action, Plan};
-use super::keyed::Keyed;
 use super::kind::Kind;
+use super::kind_controller::KindController;
 use super::object::is_deleting;
 
 /// Returns the controller of PersistentVolumes.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::PersistentVolume, |_, volume| plan(volume))
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::PersistentVolume, |_, volume| plan(volume))
 }
 
 /// Decides the phase of a volume. One that a client has given another phase stays as it is.

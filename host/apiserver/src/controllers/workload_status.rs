@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
-use super::keyed::{Group, Keyed};
 use super::kind::Kind;
+use super::kind_controller::{ControllerGroup, KindController};
 use super::object::{is_true, number, put_condition, set_counter};
 use crate::meta;
 
@@ -16,14 +16,14 @@ use crate::meta;
 pub(super) const NAME: &str = "workload-status";
 
 /// Returns the controller of the status of Deployments, ReplicaSets, StatefulSets and ReplicationControllers.
-pub(super) fn controller() -> Group {
+pub(super) fn controller() -> ControllerGroup {
     let kinds = [Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::ReplicationController];
-    let keyed = |kind: Kind| {
-        Keyed::new(kind, move |cluster: &Cluster<'_>, workload: &Value| {
+    let controller_of = |kind: Kind| {
+        KindController::new(kind, move |cluster: &Cluster<'_>, workload: &Value| {
             plan(kind, workload, &cluster.now_text())
         })
     };
-    Group(kinds.into_iter().map(keyed).collect())
+    ControllerGroup(kinds.into_iter().map(controller_of).collect())
 }
 
 fn plan(kind: Kind, workload: &Value, now: &str) -> Plan {

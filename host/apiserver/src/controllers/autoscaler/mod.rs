@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 pub(super) use self::rescale::Rescale;
 use super::action::{Action, Plan, ScaleTarget};
 use super::cluster::Cluster;
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{
     Condition, after_seconds, condition, items, number, set_condition, set_counter, time, time_text, until,
 };
@@ -31,12 +31,12 @@ const ABLE_TO_SCALE: &str = "AbleToScale";
 const SCALING_ACTIVE: &str = "ScalingActive";
 
 /// Returns the controller of HorizontalPodAutoscalers.
-pub(super) fn controller() -> Keyed {
+pub(super) fn controller() -> KindController {
     let reconcile = |cluster: &Cluster<'_>, autoscaler: &Value| {
         let target = read_target(cluster, autoscaler).map(|target| find_rivals(cluster, autoscaler, target));
         plan(autoscaler, target, cluster.now)
     };
-    Keyed::new(Kind::HorizontalPodAutoscaler, reconcile).triggers(&[
+    KindController::new(Kind::HorizontalPodAutoscaler, reconcile).triggers(&[
         (Kind::Deployment, Trigger::Namespace),
         (Kind::ReplicaSet, Trigger::Namespace),
         (Kind::ReplicationController, Trigger::Namespace),

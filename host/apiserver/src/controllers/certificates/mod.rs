@@ -19,8 +19,8 @@ use x509_parser::prelude::FromDer;
 use x509_parser::x509::AttributeTypeAndValue;
 
 use super::action::Plan;
-use super::keyed::Keyed;
 use super::kind::Kind;
+use super::kind_controller::KindController;
 use super::object::{is_true, items};
 use crate::rest::kinds::certificates;
 
@@ -32,8 +32,8 @@ const KUBELET_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet
 const KUBELET_SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
 
 /// Returns the controller that signs. Without an authority, it signs nothing.
-pub(super) fn signing_controller(authority: Option<Arc<Authority>>) -> Keyed {
-    Keyed::new(Kind::CertificateSigningRequest, move |cluster, request| match &authority {
+pub(super) fn signing_controller(authority: Option<Arc<Authority>>) -> KindController {
+    KindController::new(Kind::CertificateSigningRequest, move |cluster, request| match &authority {
         Some(authority) => {
             signing::plan(request, authority, || cluster.state.identifiers.serial(), cluster.now)
         }
@@ -42,15 +42,17 @@ pub(super) fn signing_controller(authority: Option<Arc<Authority>>) -> Keyed {
 }
 
 /// Returns the controller that approves the requests of kubelets for client certificates.
-pub(super) fn approving_controller() -> Keyed {
-    Keyed::new(Kind::CertificateSigningRequest, |cluster, request| {
+pub(super) fn approving_controller() -> KindController {
+    KindController::new(Kind::CertificateSigningRequest, |cluster, request| {
         approval::plan(request, |user, attributes| cluster.state.access.review(user, attributes).allowed)
     })
 }
 
 /// Returns the controller that deletes old requests.
-pub(super) fn cleaner_controller() -> Keyed {
-    Keyed::new(Kind::CertificateSigningRequest, |cluster, request| cleanup::plan(request, cluster.now))
+pub(super) fn cleaner_controller() -> KindController {
+    KindController::new(Kind::CertificateSigningRequest, |cluster, request| {
+        cleanup::plan(request, cluster.now)
+    })
 }
 
 /// Whether a request was approved and not denied.

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
 use super::job::is_finished;
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{
     after_seconds, is_deleting, is_true, items, key, number, owner_reference, time, time_text, until,
 };
@@ -21,8 +21,8 @@ use schedule::Schedule;
 const SCHEDULED_ANNOTATION: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// Returns the controller of CronJobs.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::CronJob, reconcile).triggers(&[(Kind::Job, Trigger::Owners)])
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::CronJob, reconcile).triggers(&[(Kind::Job, Trigger::Owners)])
 }
 
 fn reconcile(cluster: &Cluster<'_>, cron: &Value) -> Plan {

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::action::Plan;
 use super::claim::claim;
 use super::cluster::Cluster;
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{int_or_percent, number, selector};
 use super::pod;
 use crate::meta;
@@ -24,8 +24,8 @@ use replica_sets::ReplicaSets;
 use rollout::Situation;
 
 /// Returns the controller of Deployments.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::Deployment, reconcile).triggers(&[(Kind::ReplicaSet, Trigger::Owners)])
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::Deployment, reconcile).triggers(&[(Kind::ReplicaSet, Trigger::Owners)])
 }
 
 fn reconcile(cluster: &Cluster<'_>, deployment: &Value) -> Plan {

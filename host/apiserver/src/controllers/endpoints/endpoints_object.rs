@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::{Backend, HEADLESS_LABEL, backends, hostname, selected_pods, target_reference};
 use crate::controllers::action::{Action, Plan};
 use crate::controllers::cluster::Cluster;
-use crate::controllers::keyed::{Keyed, Trigger};
 use crate::controllers::kind::Kind;
+use crate::controllers::kind_controller::{KindController, Trigger};
 use crate::controllers::object::{Key, is_deleting, items, key};
 
 const ENDPOINTS_MANAGED_BY: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
@@ -18,8 +18,8 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 const ENDPOINTS_CAPACITY: usize = 1000;
 
 /// Returns the controller of Endpoints.
-pub(in crate::controllers) fn controller() -> Keyed {
-    Keyed::new(Kind::Service, reconcile_endpoints)
+pub(in crate::controllers) fn controller() -> KindController {
+    KindController::new(Kind::Service, reconcile_endpoints)
         .triggers(&[(Kind::Pod, Trigger::Namespace), (Kind::Endpoints, Trigger::Name)])
         .on_missing(delete_endpoints)
 }

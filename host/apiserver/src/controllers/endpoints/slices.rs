@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::{Backend, HEADLESS_LABEL, backends, hostname, selected_pods, target_reference};
 use crate::controllers::action::{Action, Plan};
 use crate::controllers::cluster::Cluster;
-use crate::controllers::keyed::{Keyed, Trigger};
 use crate::controllers::kind::Kind;
+use crate::controllers::kind_controller::{KindController, Trigger};
 use crate::controllers::object::{is_deleting, items, key, owner_reference};
 use crate::controllers::pod;
 use crate::meta;
@@ -21,8 +21,8 @@ pub(super) const MANAGED_BY: (&str, &str) =
 const SLICE_CAPACITY: usize = 100;
 
 /// Returns the controller of EndpointSlices.
-pub(in crate::controllers) fn controller() -> Keyed {
-    Keyed::new(Kind::Service, reconcile_slices)
+pub(in crate::controllers) fn controller() -> KindController {
+    KindController::new(Kind::Service, reconcile_slices)
         .triggers(&[(Kind::Pod, Trigger::Namespace), (Kind::EndpointSlice, Trigger::Owners)])
 }
 

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::action::{Action, Plan};
 use super::claim::claim;
 use super::cluster::{Cluster, MAX_PODS};
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{
     Condition, Key, after_seconds, condition, is_deleting, is_true, items, key, number, selector,
     set_condition, set_counter, time, time_text, until,
@@ -38,8 +38,10 @@ const BACKOFF: i64 = 10;
 const MAX_BACKOFF: i64 = 600;
 
 /// Returns the controller of Jobs.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::Job, reconcile).triggers(&[(Kind::Pod, Trigger::Owners)]).on_missing(release_orphans)
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::Job, reconcile)
+        .triggers(&[(Kind::Pod, Trigger::Owners)])
+        .on_missing(release_orphans)
 }
 
 /// Releases the Pods of a Job that was deleted, which nobody counts any more.

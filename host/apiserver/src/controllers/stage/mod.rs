@@ -12,8 +12,8 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::action::{Action, Plan};
-use super::keyed::{Group, Keyed};
 use super::kind::Kind;
+use super::kind_controller::{ControllerGroup, KindController};
 use super::object::{Key, is_deleting, items, key, put_condition, until};
 use crate::meta;
 use crate::patch::merge_patch;
@@ -321,16 +321,16 @@ struct Match {
 }
 
 /// Returns the controller that applies the stages: one for each kind that has a stage.
-pub(super) fn controller(stages: &Stages) -> Group {
+pub(super) fn controller(stages: &Stages) -> ControllerGroup {
     let with_stages = |kind: &Kind| stages.0.iter().any(|stage| stage.kind == *kind);
     let kinds = Kind::ALL.into_iter().filter(with_stages);
-    Group(kinds.map(|kind| controller_of(kind, stages.clone())).collect())
+    ControllerGroup(kinds.map(|kind| controller_of(kind, stages.clone())).collect())
 }
 
-fn controller_of(kind: Kind, stages: Stages) -> Keyed {
+fn controller_of(kind: Kind, stages: Stages) -> KindController {
     let waiting = Arc::new(Mutex::new(Waiting::new()));
     let forget = Arc::clone(&waiting);
-    Keyed::new(kind, move |cluster, object| {
+    KindController::new(kind, move |cluster, object| {
         plan(&stages, kind, object, &mut waiting.lock(), (cluster.now, &cluster.now_text()))
     })
     .on_missing(move |_, key| {

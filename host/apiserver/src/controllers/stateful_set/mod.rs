@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::action::{Action, Plan};
 use super::claim::claim;
 use super::cluster::{Cluster, MAX_PODS};
-use super::keyed::{Keyed, Trigger};
 use super::kind::Kind;
+use super::kind_controller::{KindController, Trigger};
 use super::object::{is_deleting, items, key, number, selector, set_counter};
 use super::{STEP, pod, revision};
 use crate::meta;
@@ -21,8 +21,8 @@ const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 const BURST: usize = 500;
 
 /// Returns the controller of StatefulSets.
-pub(super) fn controller() -> Keyed {
-    Keyed::new(Kind::StatefulSet, reconcile).triggers(&[(Kind::Pod, Trigger::Owners)])
+pub(super) fn controller() -> KindController {
+    KindController::new(Kind::StatefulSet, reconcile).triggers(&[(Kind::Pod, Trigger::Owners)])
 }
 
 fn reconcile(cluster: &Cluster<'_>, set: &Value) -> Plan {

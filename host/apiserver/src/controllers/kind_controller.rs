@@ -42,7 +42,7 @@ type Reconcile = Box<dyn FnMut(&Cluster<'_>, &Value) -> Plan + Send>;
 type OnMissing = Box<dyn FnMut(&Cluster<'_>, &Key) -> Vec<Action> + Send>;
 
 /// A controller of the objects of one kind. `reconcile` decides what to do for one of them.
-pub(super) struct Keyed {
+pub(super) struct KindController {
     kind: Kind,
     reconcile: Reconcile,
     manager: &'static str,
@@ -54,7 +54,7 @@ pub(super) struct Keyed {
     failures: BTreeMap<Key, u32>,
 }
 
-impl Keyed {
+impl KindController {
     pub(super) fn new(
         kind: Kind,
         reconcile: impl FnMut(&Cluster<'_>, &Value) -> Plan + Send + 'static,
@@ -164,7 +164,7 @@ impl Keyed {
     }
 }
 
-impl Controller for Keyed {
+impl Controller for KindController {
     fn observe(&mut self, observation: &Observation<'_>) {
         let Some(kind) = observation.kind else { return };
         if kind == self.kind {
@@ -194,9 +194,9 @@ impl Controller for Keyed {
 }
 
 /// Controllers of several kinds that are selected together.
-pub(super) struct Group(pub(super) Vec<Keyed>);
+pub(super) struct ControllerGroup(pub(super) Vec<KindController>);
 
-impl Controller for Group {
+impl Controller for ControllerGroup {
     fn observe(&mut self, observation: &Observation<'_>) {
         for member in &mut self.0 {
             member.observe(observation);
