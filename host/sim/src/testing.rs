@@ -7,12 +7,12 @@ use pilothouse_controller::stable_hash::{self, fnv1a};
 use serde_json::{Value, json};
 
 use crate::analysis::{ObjectId, RunView};
-use crate::oracle::{Judgement, Oracle, Reference};
+use crate::oracle::{Judgement, Oracle, ReferenceRuns};
 use crate::plan::{ActorStep, Deviation, Fault, Moment, Plan};
 use crate::run::{Author, End, Event, EventKind, ReconcileResult, RequestEvent, Run, StoredObject};
 
 /// Judges a run as the driver does.
-pub(crate) fn judge(oracle: &dyn Oracle, run: &Run, reference: Option<&Reference>) -> Judgement {
+pub(crate) fn judge(oracle: &dyn Oracle, run: &Run, reference: Option<&ReferenceRuns>) -> Judgement {
     let random = reference.map(|reference| reference.random().clone()).unwrap_or_default();
     oracle.judge(&RunView::new(run, &random), reference)
 }

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::analysis::RunView;
 use crate::finding::story::{self, Step};
-use crate::oracle::{Reference, Violation};
+use crate::oracle::{ReferenceRuns, Violation};
 use crate::plan::{Fault, Plan};
 use crate::run::{Author, RequestEvent, Run};
 use expectation::Expected;
@@ -95,7 +95,7 @@ impl Export {
     pub fn of(
         view: &RunView<'_>,
         violation: &Violation,
-        reference: &Reference,
+        reference: &ReferenceRuns,
         baseline: &Run,
         files: Files,
     ) -> Result<Self, String> {

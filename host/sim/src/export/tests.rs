@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Export, Files, baseline_plan};
 use crate::analysis::RunView;
-use crate::oracle::{Reference, Violation};
+use crate::oracle::{ReferenceRuns, Violation};
 use crate::plan::{Deviation, Fault, Moment, Plan};
 use crate::run::{Author, EventKind, Run};
 use crate::testing::RunBuilder;
@@ -23,7 +23,7 @@ fn violation(event: Option<usize>) -> Violation {
 }
 
 fn export(run: &Run, baseline: &Run, event: Option<usize>) -> Result<Value, String> {
-    let reference = Reference::new(baseline, baseline);
+    let reference = ReferenceRuns::new(baseline, baseline);
     let view = RunView::new(run, reference.random());
     let files =
         Files { plugins: vec!["zoo.wasm".to_owned()], upgrade: None, watched: vec!["zoos.x.dev".into()] };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::hot_loop::HotLoop;
 use super::timers::reconciles_by_timers;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::run::{Author, End, EventKind, ReconcileResult};
 
@@ -35,7 +35,7 @@ impl Oracle for Convergence {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let busy_timeout = run.run.events.iter().position(|event| event.kind == EventKind::BusyTimeout);
         let polled = self.polls(run);
         let ends = run.faults_over < run.run.events.len() && !matches!(run.run.end, End::PluginStopped(_));
@@ -141,7 +141,7 @@ impl Convergence {
     }
 
     /// Returns a violation for each key whose last three or more reconciles after the faults returned errors. Traps are another oracle's.
-    fn still_fails(&self, run: &RunView<'_>, reference: &Reference) -> Vec<Violation> {
+    fn still_fails(&self, run: &RunView<'_>, reference: &ReferenceRuns) -> Vec<Violation> {
         if !reference.has_actor_writes_of(run) {
             return Vec::new();
         }
@@ -224,11 +224,11 @@ mod tests {
     #[test]
     fn a_key_that_fails_for_ever_is_reported_if_the_reference_succeeds() {
         let (good, bad) = (fails(0), fails(3));
-        let reference = Reference::new(&good, &good);
+        let reference = ReferenceRuns::new(&good, &good);
         let judgement = judge(&Convergence, &bad, Some(&reference));
         assert!(judgement.violations[0].explanation.contains("two requests"));
         assert_eq!(judge(&Convergence, &fails(2), Some(&reference)).violations, []);
-        let reference = Reference::new(&bad, &bad);
+        let reference = ReferenceRuns::new(&bad, &bad);
         assert_eq!(judge(&Convergence, &bad, Some(&reference)).violations, []);
     }
 

@@ -1,7 +1,7 @@
 //! *delete after failed read*: an error of a read was taken for an empty answer.
 
 use super::timers::late_timer_changes;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::RunView;
 use crate::run::RequestEvent;
 
@@ -22,7 +22,7 @@ impl Oracle for DeleteAfterFailedRead {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let Some(reference) = reference.filter(|reference| reference.has_actor_writes_of(run)) else {
             return Judgement::without_subject();
         };
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_delete_after_a_failed_list_is_reported() {
         let reference = run(200, false, false);
-        let reference = Reference::new(&reference, &reference);
+        let reference = ReferenceRuns::new(&reference, &reference);
         assert_eq!(
             judge(&DeleteAfterFailedRead, &run(500, false, true), Some(&reference)).violations.len(),
             1
@@ -117,14 +117,14 @@ mod tests {
             run.end(ReconcileResult::Ok);
             run.finish()
         };
-        let reference = Reference::new(&run(false), &run(false));
+        let reference = ReferenceRuns::new(&run(false), &run(false));
         assert_eq!(judge(&DeleteAfterFailedRead, &run(true), Some(&reference)).violations, []);
     }
 
     #[test]
     fn a_delete_that_the_reference_has_too_is_right() {
         let reference = run(200, false, true);
-        let reference = Reference::new(&reference, &reference);
+        let reference = ReferenceRuns::new(&reference, &reference);
         assert_eq!(judge(&DeleteAfterFailedRead, &run(500, false, true), Some(&reference)).violations, []);
     }
 }

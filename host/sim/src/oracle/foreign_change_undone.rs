@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::own_changes::{OwnChanges, changed_pointers, finalizers, owners};
 use super::timers::late_timer_writes;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::run::{Author, RequestEvent};
 use crate::scenario::generate::{FOREIGN_FINALIZER, FOREIGN_METADATA};
@@ -37,7 +37,7 @@ impl Oracle for ForeignChangeUndone {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let changes =
             Changes { run, reference, own: OnceCell::default(), late_timer_writes: OnceCell::default() };
         let mut foreign =
@@ -82,7 +82,7 @@ impl Oracle for ForeignChangeUndone {
 /// What the plugins change. It is computed when it is needed, which is rare.
 struct Changes<'a> {
     run: &'a RunView<'a>,
-    reference: Option<&'a Reference>,
+    reference: Option<&'a ReferenceRuns>,
     own: OnceCell<OwnChanges>,
     late_timer_writes: OnceCell<BTreeSet<u64>>,
 }
@@ -95,7 +95,7 @@ impl Changes<'_> {
 
     /// Returns what they change without faults. The reference itself is compared with itself: what it shows needs no fault.
     fn expected(&self) -> &OwnChanges {
-        self.reference.map_or_else(|| self.own(), Reference::own_changes)
+        self.reference.map_or_else(|| self.own(), ReferenceRuns::own_changes)
     }
 
     /// Whether the plugin wrote because of a timer that it had set for a long time.
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn an_update_without_a_version_that_restores_a_field_is_reported() {
         let plain = run(false, None, &["other/guard"]);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         let bad = judge(&ForeignChangeUndone, &run(true, None, &["other/guard"]), Some(&reference));
         assert!(bad.violations[0].explanation.contains("/metadata/annotations/note"));
         let good = judge(&ForeignChangeUndone, &run(true, Some("7"), &["other/guard"]), Some(&reference));
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_field_that_the_plugin_changes_anyway_is_its_own() {
         let reverting = run(true, None, &["other/guard"]);
-        let reference = Reference::new(&reverting, &reverting);
+        let reference = ReferenceRuns::new(&reverting, &reverting);
         assert_eq!(judge(&ForeignChangeUndone, &reverting, Some(&reference)).violations, []);
     }
 
@@ -311,7 +311,7 @@ mod tests {
     fn a_forced_apply_that_restores_a_field_of_another_client_is_reported() {
         let found = |run: &crate::Run, creates: bool| {
             let expected = applied(creates, None, None);
-            let reference = Reference::new(&expected, &expected);
+            let reference = ReferenceRuns::new(&expected, &expected);
             judge(&ForeignChangeUndone, run, Some(&reference)).violations
         };
         let bad = found(&applied(false, Some("old"), None), false);
@@ -339,7 +339,7 @@ mod tests {
             run.write("patch", "deployments.apps", "a/x", object(1)).body = object(1);
             run.end(ReconcileResult::Ok);
             let plain = RunBuilder::new().finish();
-            let reference = Reference::new(&plain, &plain);
+            let reference = ReferenceRuns::new(&plain, &plain);
             judge(&ForeignChangeUndone, &run.finish(), Some(&reference)).violations.len()
         };
         assert_eq!((found(1_000), found(45_000)), (1, 0));
@@ -348,11 +348,11 @@ mod tests {
     #[test]
     fn removing_a_foreign_finalizer_is_reported() {
         let plain = run(false, None, &["other/guard"]);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         let bad = judge(&ForeignChangeUndone, &run(false, None, &[]), Some(&reference));
         assert!(bad.violations[0].explanation.contains("other/guard"));
         let removing = run(false, None, &[]);
-        let reference = Reference::new(&removing, &removing);
+        let reference = ReferenceRuns::new(&removing, &removing);
         for reference in [Some(&reference), None] {
             let bad = judge(&ForeignChangeUndone, &removing, reference);
             assert_eq!(bad.violations.len(), 1, "removing it without faults does not make it the plugin's");

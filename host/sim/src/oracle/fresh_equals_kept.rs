@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::timers::late_timer_writes;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::plan::{Fault, Moment};
 use crate::run::{Author, EventKind, RequestEvent};
@@ -25,7 +25,7 @@ impl Oracle for FreshEqualsKept {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let [(_, deviation)] = run.deviations.as_slice() else { return Judgement::without_subject() };
         let is_fresh_start = match &deviation.fault {
             Fault::Restart { past } => past.is_empty(),
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn other_writes_of_a_fresh_instance_are_reported() {
         let kept = run(None, &["a/one"]);
-        let reference = Reference::new(&kept, &kept);
+        let reference = ReferenceRuns::new(&kept, &kept);
         let more = judge(&FreshEqualsKept, &run(Some(Fault::Reload), &["a/one", "a/two"]), Some(&reference));
         assert_eq!(more.violations[0].object, "a/two");
         let less = judge(&FreshEqualsKept, &run(Some(Fault::Reload), &[]), Some(&reference));
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn timers_that_the_restart_moves_before_the_step_are_not_judged() {
         let kept = expires(None);
-        let reference = Reference::new(&kept, &kept);
+        let reference = ReferenceRuns::new(&kept, &kept);
         let judgement = judge(&FreshEqualsKept, &expires(Some(Fault::Reload)), Some(&reference));
         assert!(!judgement.had_subject, "{judgement:?}");
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_restart_into_the_past_is_not_judged() {
         let kept = run(None, &["a/one"]);
-        let reference = Reference::new(&kept, &kept);
+        let reference = ReferenceRuns::new(&kept, &kept);
         let past = Fault::Restart { past: vec![("foos.example.com".to_owned(), 1)] };
         assert!(!judge(&FreshEqualsKept, &run(Some(past), &[]), Some(&reference)).had_subject);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView, is_refused_as_invalid};
 use crate::run::{Author, ReconcileResult, RequestEvent};
 
@@ -26,7 +26,7 @@ impl Oracle for HopelessWrite {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         let mut failures: BTreeMap<(String, ObjectId, String), usize> = BTreeMap::new();
         let mut judgement = Judgement::without_subject();
         for (index, _, request) in run.requests() {

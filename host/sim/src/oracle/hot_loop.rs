@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::canonical::canonical_object;
 use crate::analysis::{ObjectId, RunView};
 use crate::plan::Fault;
@@ -80,7 +80,7 @@ impl Oracle for HotLoop {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         let (mut by_name, mut by_family) = (AllRounds::default(), AllRounds::default());
         let mut reported = BTreeSet::new();
         let mut violations = Vec::new();

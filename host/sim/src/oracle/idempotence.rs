@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fresh_equals_kept::{Writes, write_of, writes_from};
 use super::timers::{late_timer_writes, reconciles_by_timers};
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::RunView;
 use crate::plan::{Fault, Moment};
 use crate::run::{Author, End, Event, EventKind, ReconcileResult, RequestEvent};
@@ -30,7 +30,7 @@ impl Oracle for Idempotence {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let mut judgement = Judgement::without_subject();
         if let Some(reference) = reference {
             self.judge_without_reasons(run, reference, &mut judgement);
@@ -55,7 +55,7 @@ impl Oracle for Idempotence {
 
 impl Idempotence {
     /// Compares the writes with those of the reference if the plugin did not learn why it was called, and nothing else was different.
-    fn judge_without_reasons(&self, run: &RunView<'_>, reference: &Reference, judgement: &mut Judgement) {
+    fn judge_without_reasons(&self, run: &RunView<'_>, reference: &ReferenceRuns, judgement: &mut Judgement) {
         let is_withheld = |fault: &Fault| matches!(fault, Fault::WithholdReasons);
         let come_to_rest = run.run.end == End::AtRest && reference.run().end == End::AtRest;
         if run.deviations.is_empty()
@@ -150,7 +150,7 @@ fn is_alone_at_rest(run: &RunView<'_>, start: usize) -> bool {
 
 /// Returns what the reference writes after this rest. Its timers are due earlier in relation to the steps, because the fault delays the next step
 /// by one rest. Without a reference with the same writes of actors, nothing is known.
-fn later_writes(run: &RunView<'_>, reference: Option<&Reference>, rest: u32) -> Writes {
+fn later_writes(run: &RunView<'_>, reference: Option<&ReferenceRuns>, rest: u32) -> Writes {
     let Some(reference) = reference.filter(|reference| reference.has_actor_writes_of(run)) else {
         return Writes::new();
     };
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_timer_that_is_due_in_any_case_is_no_effect_of_the_restart() {
         let kept = expires(false);
-        let reference = Reference::new(&kept, &kept);
+        let reference = ReferenceRuns::new(&kept, &kept);
         let judgement = judge(&Idempotence, &expires(true), Some(&reference));
         assert!(judgement.had_subject && judgement.violations.is_empty(), "{judgement:?}");
         assert_eq!(judge(&Idempotence, &expires(true), None).violations, [], "the timer is long");
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn other_writes_without_reasons_are_reported() {
         let with = written(false, &["shop/one"]);
-        let reference = Reference::new(&with, &with);
+        let reference = ReferenceRuns::new(&with, &with);
         let judged = |run: &crate::Run| judge(&Idempotence, run, Some(&reference));
         let less = judged(&written(true, &[]));
         assert_eq!((less.violations[0].object.as_str(), less.violations.len()), ("shop/one", 1));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Judgement, Oracle, Reference, Violation};
+use super::{Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::RunView;
 use crate::scenario::Scenario;
 use crate::scenario::invariant::{InvariantResult, judge};
@@ -29,7 +29,7 @@ impl Oracle for InvariantOracle {
         &self.scenario.invariants[self.index].name
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         let invariant = std::slice::from_ref(&self.scenario.invariants[self.index]);
         let Some(judged) = judge(invariant, run.run).into_iter().next() else {
             return Judgement::without_subject();

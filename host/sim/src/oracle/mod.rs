@@ -14,7 +14,7 @@ mod losses;
 mod orphan;
 mod own_changes;
 mod ownership;
-mod reference;
+mod reference_runs;
 mod same_end;
 mod stale_identity;
 mod stuck_deletion;
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::{ObjectId, RunView};
 
 pub use invariants::invariants_of;
-pub use reference::Reference;
+pub use reference_runs::ReferenceRuns;
 
 /// Something that judges runs.
 pub trait Oracle: Debug + Send + Sync {
@@ -38,7 +38,7 @@ pub trait Oracle: Debug + Send + Sync {
     fn name(&self) -> &str;
 
     /// Judges one run. Without a reference the run is itself the reference.
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement;
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement;
 }
 
 /// What an oracle says about a run.
@@ -225,7 +225,7 @@ impl Oracles {
     /// Judges a run by all oracles that are not switched off. Returns each with its name. The runs of a history are judged by *history* alone: their
     /// steps are made for it.
     #[must_use]
-    pub fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Vec<(&str, Judgement)> {
+    pub fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Vec<(&str, Judgement)> {
         let is_history = run.run.plan.history.is_some();
         self.oracles
             .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView};
 use crate::run::{End, EventKind, Run};
 
@@ -34,7 +34,7 @@ impl Oracle for Orphan {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let Some(reference) = reference else { return Judgement::without_subject() };
         if run.run.end != End::AtRest
             || reference.run().end != End::AtRest
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn what_is_left_of_a_deleted_key_is_reported() {
         let plain = run(true, false);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         assert_eq!(judge(&Orphan, &run(false, false), Some(&reference)).violations[0].object, "a/made");
         let good = judge(&Orphan, &plain, Some(&reference));
         assert!(good.had_subject && good.violations.is_empty());
@@ -170,7 +170,7 @@ mod tests {
             run.finish()
         };
         let plain = run(true, false);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         let violations = judge(&Orphan, &run(false, false), Some(&reference)).violations;
         let resources: Vec<_> = violations.iter().map(|violation| violation.resource.as_str()).collect();
         assert_eq!(resources, ["configmaps", "services"]);
@@ -187,14 +187,14 @@ mod tests {
         run.start("a/foo");
         run.write("create", "configmaps", "a/foo", Some(json!({})));
         let run = run.finish();
-        let reference = Reference::new(&run, &run);
+        let reference = ReferenceRuns::new(&run, &run);
         assert!(!judge(&Orphan, &run, Some(&reference)).had_subject);
     }
 
     #[test]
     fn a_plugin_that_leaves_objects_on_purpose_is_not_judged() {
         let leaving = run(false, false);
-        let reference = Reference::new(&leaving, &leaving);
+        let reference = ReferenceRuns::new(&leaving, &leaving);
         assert!(!judge(&Orphan, &leaving, Some(&reference)).had_subject);
     }
 }

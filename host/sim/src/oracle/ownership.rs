@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView, metadata};
 use crate::run::{EventKind, RequestEvent};
 
@@ -36,7 +36,7 @@ impl Oracle for Ownership {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         let owners = Owners::of(run);
         let mut judgement = Judgement::without_subject();
         for (index, request) in run.effective_writes() {

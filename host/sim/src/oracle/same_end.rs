@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::timers::late_timer_changes;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::canonical::names_a_time;
 use crate::analysis::{EndDifference, ObjectId, RunView};
 use crate::run::{End, RequestEvent, Run};
@@ -28,7 +28,7 @@ impl Oracle for SameEnd {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let Some(reference) = reference.filter(|_| run.run.end == End::AtRest) else {
             return Judgement::without_subject();
         };
@@ -68,7 +68,7 @@ impl Oracle for SameEnd {
 }
 
 /// Whether the run ended before a late timer of the reference was due.
-fn is_too_short(run: &RunView<'_>, reference: &Reference) -> bool {
+fn is_too_short(run: &RunView<'_>, reference: &ReferenceRuns) -> bool {
     late_timer_changes(run) < reference.late_timer_changes() && length(run.run) < length(reference.run())
 }
 
@@ -132,8 +132,8 @@ mod tests {
         run.finish()
     }
 
-    fn reference(status: [&Value; 2]) -> Reference {
-        Reference::new(&run(1, 1, status[0]), &run(2, 1, status[1]))
+    fn reference(status: [&Value; 2]) -> ReferenceRuns {
+        ReferenceRuns::new(&run(1, 1, status[0]), &run(2, 1, status[1]))
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
             run.finish()
         };
         let plain = run(true, 80_000);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         assert!(!judge(&SameEnd, &run(false, 60_000), Some(&reference)).had_subject);
         let judgement = judge(&SameEnd, &run(false, 80_000), Some(&reference));
         assert_eq!(judgement.violations.len(), 1, "there was time enough");
@@ -210,7 +210,7 @@ mod tests {
             run.finish()
         };
         let plain = run(60_000, &["a/foo-1767226052"]);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         let found =
             |end, names: &[&str]| judge(&SameEnd, &run(end, names), Some(&reference)).violations.len();
         assert_eq!(found(90_000, &["a/foo-1767226052", "a/foo-1767226082"]), 0);
@@ -232,9 +232,9 @@ mod tests {
             run.finish()
         };
         let (stuck, gone) = (run(true), run(false));
-        let reference = Reference::new(&stuck, &stuck);
+        let reference = ReferenceRuns::new(&stuck, &stuck);
         assert!(!judge(&SameEnd, &gone, Some(&reference)).had_subject);
-        let reference = Reference::new(&gone, &gone);
+        let reference = ReferenceRuns::new(&gone, &gone);
         assert_eq!(judge(&SameEnd, &stuck, Some(&reference)).violations.len(), 1);
     }
 
@@ -254,12 +254,12 @@ mod tests {
             run.finish()
         };
         let plain = run("a/one", false, "ready");
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         assert!(!judge(&SameEnd, &run("a/two", false, "ready"), Some(&reference)).had_subject);
         let violations = judge(&SameEnd, &run("a/one", false, "broken"), Some(&reference)).violations;
         assert_eq!(violations.len(), 1, "the same key got it");
         let deleting = run("a/one", true, "ready");
-        let reference = Reference::new(&deleting, &deleting);
+        let reference = ReferenceRuns::new(&deleting, &deleting);
         let judgement = judge(&SameEnd, &run("a/two", true, "ready"), Some(&reference));
         assert_eq!(judgement.violations.len(), 1, "one of the keys is gone");
     }
@@ -278,7 +278,7 @@ mod tests {
             run.write("create", "configmaps", "a/list", Some(json!({"pods": [name]})));
             run.finish()
         };
-        let reference = Reference::new(&named("web-abcde"), &named("web-fghij"));
+        let reference = ReferenceRuns::new(&named("web-abcde"), &named("web-fghij"));
         let judgement = judge(&SameEnd, &named("web-klmno"), Some(&reference));
         assert!(judgement.had_subject && judgement.violations.is_empty());
     }
@@ -302,7 +302,7 @@ mod tests {
             }
             run.finish()
         };
-        let reference = Reference::new(&run(false, &[1, 2]), &run(false, &[1, 2]));
+        let reference = ReferenceRuns::new(&run(false, &[1, 2]), &run(false, &[1, 2]));
         assert_eq!(judge(&SameEnd, &run(true, &[2]), Some(&reference)).violations, []);
         assert_eq!(judge(&SameEnd, &run(false, &[2]), Some(&reference)).violations.len(), 1);
     }
@@ -324,7 +324,7 @@ mod tests {
             }
             run.finish()
         };
-        let reference = Reference::new(&run(5), &run(5));
+        let reference = ReferenceRuns::new(&run(5), &run(5));
         assert!(!judge(&SameEnd, &run(4), Some(&reference)).had_subject);
         assert!(judge(&SameEnd, &run(6), Some(&reference)).had_subject);
     }
@@ -344,7 +344,7 @@ mod tests {
             run.finish()
         };
         for (delay, had_subject) in [(60_000, false), (1_000, true)] {
-            let reference = Reference::new(&run(delay, false), &run(delay, false));
+            let reference = ReferenceRuns::new(&run(delay, false), &run(delay, false));
             assert_eq!(judge(&SameEnd, &run(delay, true), Some(&reference)).had_subject, had_subject);
         }
     }

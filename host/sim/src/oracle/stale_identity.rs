@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::own_changes::owners;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView, mentions, metadata};
 use crate::run::{EventKind, RequestEvent};
 
@@ -52,7 +52,7 @@ impl Oracle for StaleIdentity {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let mut state = State { ever_delivered: ever_delivered(run), ..State::default() };
         let mut judgement = Judgement::without_subject();
         for (index, event) in run.run.events.iter().enumerate() {
@@ -107,7 +107,7 @@ impl State {
         run: &RunView<'_>,
         index: usize,
         request: &RequestEvent,
-        reference: Option<&Reference>,
+        reference: Option<&ReferenceRuns>,
     ) -> Option<String> {
         let before = request.before.as_deref()?;
         let uid = metadata(before, "uid")?;
@@ -222,7 +222,7 @@ fn has_label(object: &Value, name: &str) -> bool {
     })
 }
 
-fn is_never_deleted(run: &RunView<'_>, target: &ObjectId, reference: Option<&Reference>) -> bool {
+fn is_never_deleted(run: &RunView<'_>, target: &ObjectId, reference: Option<&ReferenceRuns>) -> bool {
     reference.is_some_and(|reference| {
         reference.deletes(&run.names.canonical_id(target)) == 0 && reference.has_actor_writes_of(run)
     })
@@ -330,7 +330,7 @@ mod tests {
         request.body = precondition.then(|| json!({"preconditions": {"uid": "any"}}));
         run.deliver(OWNERS, "b", "ADDED");
         let run = run.finish();
-        judge(&StaleIdentity, &run, Some(&Reference::new(&run, &run))).violations.len()
+        judge(&StaleIdentity, &run, Some(&ReferenceRuns::new(&run, &run))).violations.len()
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod tests {
         };
         for (generates, is_owner_seen, count) in [(true, true, 0), (true, false, 1), (false, true, 1)] {
             let plain = world(generates, is_owner_seen, false);
-            let reference = Reference::new(&plain, &plain);
+            let reference = ReferenceRuns::new(&plain, &plain);
             let run = world(generates, is_owner_seen, true);
             let violations = judge(&StaleIdentity, &run, Some(&reference)).violations;
             assert_eq!(violations.len(), count, "{generates} {is_owner_seen} {violations:?}");
@@ -397,7 +397,7 @@ mod tests {
             }
             run.finish()
         };
-        let reference = Reference::new(&world(false), &world(false));
+        let reference = ReferenceRuns::new(&world(false), &world(false));
         let judgement = judge(&StaleIdentity, &world(true), Some(&reference));
         assert!(judgement.violations[0].explanation.contains("no such object"));
     }

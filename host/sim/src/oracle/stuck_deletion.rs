@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::own_changes::finalizers;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{ObjectId, RunView, is_record, mentions};
 use crate::run::{End, ReconcileResult, RequestEvent, StoredObject};
 
@@ -26,7 +26,7 @@ impl Oracle for StuckDeletion {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         if run.run.end != End::AtRest || !run.run.plan.deviations.is_empty() {
             return Judgement::without_subject();
         }

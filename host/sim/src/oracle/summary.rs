@@ -1,9 +1,9 @@
 //! *summary*: with late or old views, lost answers or crashes, the plugin deletes and creates no more than without.
 
 use super::losses::losses;
-use super::reference::{Family, peaks_with_events};
+use super::reference_runs::{Family, peaks_with_events};
 use super::timers::late_timer_changes;
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::RunView;
 use crate::plan::Fault;
 
@@ -27,7 +27,7 @@ impl Oracle for Summary {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let Some(reference) = reference.filter(|reference| reference.has_actor_writes_of(run)) else {
             return Judgement::without_subject();
         };
@@ -62,7 +62,7 @@ fn may_cause_excess_deletes(fault: &Fault) -> bool {
 }
 
 impl Summary {
-    fn judge_deletes(&self, run: &RunView<'_>, reference: &Reference, judgement: &mut Judgement) {
+    fn judge_deletes(&self, run: &RunView<'_>, reference: &ReferenceRuns, judgement: &mut Judgement) {
         let deleted = run.effective_writes().any(|(_, request)| request.is_effective_delete());
         judgement.had_subject |= !run.deviations.is_empty() && deleted;
         for (id, loss) in losses(run, reference.actors()) {
@@ -78,7 +78,7 @@ impl Summary {
         }
     }
 
-    fn judge_creates(&self, run: &RunView<'_>, reference: &Reference, judgement: &mut Judgement) {
+    fn judge_creates(&self, run: &RunView<'_>, reference: &ReferenceRuns, judgement: &mut Judgement) {
         for (family, (count, index)) in peaks_with_events(run) {
             judgement.had_subject = true;
             let expected = reference.peak(&family);
@@ -94,7 +94,7 @@ impl Summary {
 }
 
 /// Whether the same key makes such objects without faults; another may have taken over otherwise.
-fn is_made_in_reference(family: &Family, reference: &Reference) -> bool {
+fn is_made_in_reference(family: &Family, reference: &ReferenceRuns) -> bool {
     reference.peak(family) > 0
 }
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_stateful_object_that_is_deleted_and_made_again_is_reported() {
         let plain = run("statefulsets.apps", false, None);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         let bad = judge(&Summary, &run("statefulsets.apps", true, Some(restart())), Some(&reference));
         assert!(bad.violations[0].explanation.contains("once, in the reference never"));
         let refused = run("statefulsets.apps", true, Some(Fault::Refuse(500)));
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_stateless_object_of_the_plugin_may_be_made_again() {
         let plain = run("configmaps", false, None);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         let judgement = judge(&Summary, &run("configmaps", true, Some(restart())), Some(&reference));
         assert!(judgement.had_subject && judgement.violations.is_empty());
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn what_the_plugin_made_because_of_an_old_view_it_may_delete() {
         let plain = surplus(&[]);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         for (writes, count) in [
             (&["create db-1", "delete db-1"][..], 0),
             (&["create db-1", "delete db-1", "create db-1"], 1),
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn more_objects_of_a_generated_name_than_without_faults_are_reported() {
         let plain = pods(&["web-abcde"], false);
-        let reference = Reference::new(&plain, &plain);
+        let reference = ReferenceRuns::new(&plain, &plain);
         let bad = judge(&Summary, &pods(&["web-xyz12", "web-pqr34"], false), Some(&reference));
         assert_eq!(bad.violations[0].object, "a/web-*");
         assert_eq!(

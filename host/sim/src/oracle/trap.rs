@@ -1,6 +1,6 @@
 //! *trap*: the guest trapped or ran out of its limits.
 
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::RunView;
 use crate::plan::Fault;
 use crate::run::{End, ReconcileResult};
@@ -21,7 +21,7 @@ impl Oracle for Trap {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         let excuses = |fault: &Fault| {
             matches!(
                 fault,

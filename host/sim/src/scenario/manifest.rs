@@ -9,7 +9,7 @@ use serde_saphyr::Spanned;
 use super::at;
 use super::document::parse_yaml_documents;
 use super::kinds::Kinds;
-use super::reference::{DEFAULT_NAMESPACE, is_plain};
+use super::object_reference::{DEFAULT_NAMESPACE, is_plain};
 use super::text::quoted;
 use crate::actor::{ActorWrite, Operation};
 

@@ -17,7 +17,7 @@ use pilothouse_model::ResourceType;
 use pilothouse_yaml::suggestion;
 
 use super::kinds::Kinds;
-use super::reference::DEFAULT_NAMESPACE;
+use super::object_reference::DEFAULT_NAMESPACE;
 use super::text::quoted;
 use crate::START_TIME;
 use crate::actor::ObjectView;

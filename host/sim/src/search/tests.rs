@@ -11,7 +11,7 @@ use super::random::RandomPlans;
 use super::*;
 use crate::analysis::RunView;
 use crate::finding::{Finding, Report, Stop};
-use crate::oracle::{Judgement, Oracle, Oracles, Reference, Violation};
+use crate::oracle::{Judgement, Oracle, Oracles, ReferenceRuns, Violation};
 use crate::plan::{ActorStep, Deviation, Fault, Moment, Plan};
 use crate::run::{End, Event, EventKind, ReconcileResult, Run};
 use crate::testing::RunBuilder;
@@ -188,7 +188,7 @@ impl Oracle for Accusation {
         self.name
     }
 
-    fn judge(&self, _: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, _: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         let violation = Violation {
             oracle: self.name.to_owned(),
             resource: String::new(),
@@ -223,7 +223,7 @@ impl Oracle for Ready {
         "a Foo is ready"
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         if run.run.objects.iter().any(|stored| stored.object["status"]["ready"] == true) {
             return Judgement::of(Vec::new());
         }
@@ -260,7 +260,7 @@ impl Oracle for TwoMaps {
         "two ConfigMaps"
     }
 
-    fn judge(&self, run: &RunView<'_>, _: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
         let maps = run.run.objects.iter().filter(|stored| stored.resource == "configmaps").count();
         let violation = Violation {
             oracle: self.name().to_owned(),

@@ -5,7 +5,7 @@ mod past;
 
 use std::collections::BTreeMap;
 
-use super::{Description, Judgement, Oracle, Reference, Violation};
+use super::{Description, Judgement, Oracle, ReferenceRuns, Violation};
 use crate::analysis::{CanonicalEnd, EndDifference, ObjectId, RunView};
 use crate::plan::HistoryPlan;
 use crate::run::{End, Run};
@@ -44,7 +44,7 @@ impl Oracle for History {
         DESCRIPTION.name
     }
 
-    fn judge(&self, run: &RunView<'_>, reference: Option<&Reference>) -> Judgement {
+    fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Judgement {
         let Some(reference) = reference.filter(|reference| is_pair(run.run, reference.run())) else {
             return Judgement::without_subject();
         };
@@ -82,7 +82,7 @@ fn is_pair(run: &Run, other: &Run) -> bool {
 
 struct Comparison<'a> {
     run: &'a RunView<'a>,
-    reference: &'a Reference,
+    reference: &'a ReferenceRuns,
     /// The end of the shorter way.
     expected: CanonicalEnd,
     found: CanonicalEnd,

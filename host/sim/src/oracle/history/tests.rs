@@ -14,7 +14,7 @@ fn plan(mut run: Run, is_shorter: bool) -> Run {
 /// Judges a run of the longer way.
 fn judged(longer: RunBuilder, shorter: RunBuilder) -> Vec<Violation> {
     let shorter = plan(shorter.finish(), true);
-    let reference = Reference::new(&shorter, &shorter);
+    let reference = ReferenceRuns::new(&shorter, &shorter);
     judge(&History, &plan(longer.finish(), false), Some(&reference)).violations
 }
 
@@ -66,11 +66,11 @@ fn a_child_that_may_be_kept_is_not_reported() {
 fn only_the_longer_way_of_the_same_history_is_judged() {
     let run = |names: &[&str]| renamed(names, ("services", &owned()), false).finish();
     let shorter = plan(run(&["quince"]), true);
-    let reference = Reference::new(&shorter, &shorter);
+    let reference = ReferenceRuns::new(&shorter, &shorter);
     assert!(!judge(&History, &run(&["plum", "quince"]), Some(&reference)).had_subject);
     assert!(!judge(&History, &shorter, Some(&reference)).had_subject);
     let unrelated = run(&["quince"]);
-    let unrelated = Reference::new(&unrelated, &unrelated);
+    let unrelated = ReferenceRuns::new(&unrelated, &unrelated);
     assert!(!judge(&History, &plan(run(&["plum", "quince"]), false), Some(&unrelated)).had_subject);
 }
 

@@ -13,8 +13,8 @@ use super::super::document::{
 use super::super::generate::GeneratedStep;
 use super::super::kinds::Kinds;
 use super::super::manifest::FileReader;
+use super::super::object_reference::ObjectReference;
 use super::super::program::Program;
-use super::super::reference::ObjectReference;
 use super::super::template::Template;
 use super::super::text::{DurationRange, duration_ms, quoted};
 use crate::actor::{ActorWrite, Operation};

@@ -238,7 +238,7 @@ fn needed_write(
     let manifest = |template| {
         let namespace = text("namespace");
         let namespace =
-            if namespace.is_empty() { super::super::reference::DEFAULT_NAMESPACE } else { &namespace };
+            if namespace.is_empty() { super::super::object_reference::DEFAULT_NAMESPACE } else { &namespace };
         Manifest::new(rendered(template)?, namespace, &for_each.kinds)
             .ok()
             .filter(|manifest| !manifest.name.is_empty())

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::references::{NameForm, Place};
 use super::sample::Sample;
+use super::watch_references::{NameForm, Place};
 use super::{WatchedKind, kind_fields, select_the_same};
 
 /// Objects name those of other watches where a watch looks for names, and in fields that are named as the other kind.

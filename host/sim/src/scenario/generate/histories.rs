@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::sample::Sample;
 use super::schema::{text_fields, with_text};
-use super::{DEFAULT_NAMESPACE, Role, USER, WatchedKind, foreign, kind_fields, references::Place};
+use super::{DEFAULT_NAMESPACE, Role, USER, WatchedKind, foreign, kind_fields, watch_references::Place};
 use crate::scenario::Kinds;
 use crate::scenario::actor::Step;
 use crate::scenario::history::History;
@@ -43,21 +43,21 @@ pub(super) fn histories(
     let mut has_held_namespace = false;
     for (watched, own) in reconciled {
         let Some(first) = own.first().filter(|sample| sample.is_generated) else { continue };
-        let task = Task { watched, first, second: own.get(1), read: &read, samples, kinds };
-        histories.extend(task.changed_at_once());
-        histories.extend(task.renamed());
-        histories.extend(task.namesake());
+        let builder = HistoryBuilder { watched, first, second: own.get(1), read: &read, samples, kinds };
+        histories.extend(builder.changed_at_once());
+        histories.extend(builder.renamed());
+        histories.extend(builder.namesake());
         let spreads = sees_namespaces || !watched.kind.resource.namespaced;
         if spreads && !has_held_namespace {
-            histories.extend(task.held_namespace());
+            histories.extend(builder.held_namespace());
             has_held_namespace = true;
         }
     }
     histories
 }
 
-/// The objects of one history.
-struct Task<'a> {
+/// Builds histories of one object, and of what the plugin reads beside it.
+struct HistoryBuilder<'a> {
     watched: &'a WatchedKind,
     first: &'a Sample,
     second: Option<&'a Sample>,
@@ -67,7 +67,7 @@ struct Task<'a> {
     kinds: &'a [String],
 }
 
-impl Task<'_> {
+impl HistoryBuilder<'_> {
     /// Returns the creations of what the plugin reads.
     fn prelude(&self) -> Vec<Step> {
         self.others().map(|sample| sample.create("create")).collect()

@@ -11,12 +11,12 @@ mod histories;
 mod kind_fields;
 mod pattern;
 mod random;
-mod references;
 mod sample;
 mod schema;
 mod status;
 mod step;
 mod validate;
+mod watch_references;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use super::history::History;
 use super::kinds::KindInfo;
 use super::manifest::Manifest;
 use super::merge::merged;
-use super::reference::DEFAULT_NAMESPACE;
+use super::object_reference::DEFAULT_NAMESPACE;
 
 pub use foreign::{FOREIGN_FINALIZER, FOREIGN_METADATA};
-pub use references::{NameForm, Place, WatchReference};
 use sample::Sample;
 pub use status::Stage;
 pub use step::{GeneratedStep, ObjectAddress};
+pub use watch_references::{NameForm, Place, WatchReference};
 
 /// The name of the actor.
 pub const USER: &str = "user";

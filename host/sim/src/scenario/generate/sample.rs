@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pilothouse_model::LabelSelector;
 use serde_json::{Value, json};
 
-use super::references::{self, Place};
 use super::status::Stage;
+use super::watch_references::{self, Place};
 use super::{GeneratedStep, ObjectAddress, WatchedKind, validate};
 use crate::actor::{ActorWrite, Operation};
 use crate::scenario::actor::{Step, StepAction};
@@ -34,7 +34,7 @@ impl Sample {
     /// Lets the object contain a text at a place, if its kind and the watch allow it.
     pub(super) fn contain(&mut self, watched: &WatchedKind, place: &Place, text: &str) {
         let schema = watched.kind.schema.as_ref();
-        let changed = references::with_text(&self.manifest.object, place, text, schema.is_some());
+        let changed = watch_references::with_text(&self.manifest.object, place, text, schema.is_some());
         let Some(changed) = changed else { return };
         let is_valid = schema.is_none_or(|schema| validate::validate(schema, &changed, None).is_ok());
         if is_valid && is_selected(&watched.label_selector, &changed) {

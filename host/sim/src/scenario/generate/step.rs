@@ -10,7 +10,7 @@ use super::foreign;
 use super::status::{self, Stage};
 use crate::START_TIME;
 use crate::actor::{ActorWrite, ObjectView, Operation};
-use crate::scenario::reference::DEFAULT_NAMESPACE;
+use crate::scenario::object_reference::DEFAULT_NAMESPACE;
 
 /// A step of a generated user. It is skipped if there is nothing to write.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::{Driver, RunSummary, reference_plans};
 use crate::analysis::RandomPrefixes;
-use crate::oracle::Reference;
+use crate::oracle::ReferenceRuns;
 use crate::plan::Plan;
 use crate::search::Strategy;
 use crate::{Run, Simulator, WorldError};
@@ -41,7 +41,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     }
 
     fn summarize_history(&self, run: &Run, shorter: [&Run; 2]) -> RunSummary {
-        let reference = Reference::new(shorter[0], shorter[1]).with_cleanups_of(&self.tasks[0].reference);
+        let reference = ReferenceRuns::new(shorter[0], shorter[1]).with_cleanups_of(&self.tasks[0].reference);
         RunSummary::of(run, self.oracles, Some(&reference), reference.random())
     }
 }

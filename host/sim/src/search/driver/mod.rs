@@ -18,7 +18,7 @@ use super::stages::{other_orders, plans_in_turn, probes};
 use super::{Budget, Executor, FaultSelection, Strategy};
 use crate::analysis::{RandomPrefixes, RunView};
 use crate::finding::{Coverage, Finding, Report, Stop, story};
-use crate::oracle::{Judgement, Oracles, Reference, Violation};
+use crate::oracle::{Judgement, Oracles, ReferenceRuns, Violation};
 use crate::plan::{ActorStep, HistoryPlan, Plan};
 use crate::run::{End, EventKind};
 use crate::{Run, Simulator, WorldError};
@@ -96,7 +96,7 @@ pub struct SearchOutcome {
     /// What was found.
     pub report: Report,
     /// The reference, for a comparison with other plugins.
-    pub reference: Reference,
+    pub reference: ReferenceRuns,
 }
 
 /// Searches for errors.
@@ -118,7 +118,7 @@ pub fn search<S: Simulator + Send>(
         oracles,
         executor,
         progress,
-        tasks: vec![Task::new(&first, &second)],
+        tasks: vec![ActorTask::new(&first, &second)],
         report: Report { unfinished: first.unfinished.clone(), ..empty_report(options.seed, oracles) },
         used_runs: 0,
         seen: HashSet::default(),
@@ -168,7 +168,7 @@ struct RunSummary {
 }
 
 impl RunSummary {
-    fn of(run: &Run, oracles: &Oracles, reference: Option<&Reference>, random: &RandomPrefixes) -> Self {
+    fn of(run: &Run, oracles: &Oracles, reference: Option<&ReferenceRuns>, random: &RandomPrefixes) -> Self {
         let view = RunView::new(run, random);
         let judgements: Vec<_> = oracles
             .judge(&view, reference)
@@ -183,15 +183,15 @@ impl RunSummary {
 }
 
 /// What the actors do in a run, and how it ends without faults.
-struct Task {
+struct ActorTask {
     /// The steps that are not taken.
     left_out: Vec<ActorStep>,
-    reference: Reference,
+    reference: ReferenceRuns,
 }
 
-impl Task {
+impl ActorTask {
     fn new(first: &Run, second: &Run) -> Self {
-        Self { left_out: first.plan.left_out.clone(), reference: Reference::new(first, second) }
+        Self { left_out: first.plan.left_out.clone(), reference: ReferenceRuns::new(first, second) }
     }
 }
 
@@ -201,7 +201,7 @@ struct Driver<'a, S> {
     executor: &'a Executor<S>,
     progress: &'a mut dyn SearchProgress,
     /// What is searched: all steps first, then the shorter tasks.
-    tasks: Vec<Task>,
+    tasks: Vec<ActorTask>,
     report: Report,
     /// How many runs of the budget are used up.
     used_runs: u64,
@@ -256,11 +256,11 @@ impl<S: Simulator + Send> Driver<'_, S> {
             if self.options.budget.remaining_runs(self.used_runs) < MIN_RUNS_FOR_SHORTER_TASKS {
                 break;
             }
-            let task = Plan { left_out: left_out.clone(), ..Plan::default() };
-            let [first, second] = reference_plans(self.options.seed, &task);
+            let plan = Plan { left_out: left_out.clone(), ..Plan::default() };
+            let [first, second] = reference_plans(self.options.seed, &plan);
             let (first, second) = (self.executor.run(&first)?, self.executor.run(&second)?);
             all_points.push(Points::of(&first));
-            self.tasks.push(Task::new(&first, &second));
+            self.tasks.push(ActorTask::new(&first, &second));
             self.accept_references([first, second])?;
         }
         Ok(all_points)
@@ -276,7 +276,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     }
 
     /// Returns the reference of the task that leaves out these steps. Other selections of steps belong to the whole task.
-    fn reference_of(&self, left_out: &[ActorStep]) -> &Reference {
+    fn reference_of(&self, left_out: &[ActorStep]) -> &ReferenceRuns {
         let task = self.tasks.iter().find(|task| task.left_out == left_out);
         &task.unwrap_or(&self.tasks[0]).reference
     }

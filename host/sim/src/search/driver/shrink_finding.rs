@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Driver, RunSummary, reference_plans};
 use crate::analysis::{ObjectId, RunView};
-use crate::oracle::{Reference, Violation};
+use crate::oracle::{ReferenceRuns, Violation};
 use crate::plan::{ActorStep, Deviation, Plan};
 use crate::run::{Author, EventKind};
 use crate::shrink::{Evidence, MAX_ATTEMPTS, MAX_STEP_ATTEMPTS, leave_out, moved, shrink};
@@ -110,7 +110,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
         }
         let [first, second] = reference_plans(self.options.seed, plan).map(|plan| self.executor.run(&plan));
         let (first, second) = (first?, second?);
-        let reference = Reference::new(&first, &second);
+        let reference = ReferenceRuns::new(&first, &second);
         let judged =
             |run: &Run| same_error(RunSummary::of(run, self.oracles, Some(&reference), reference.random()));
         // Without the steps, an invariant may be broken whatever the plugin does: that is another error.

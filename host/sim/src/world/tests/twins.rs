@@ -147,7 +147,7 @@ fn replays(data: &[(&str, &str)], finding: &Finding) {
     let run = world.run(&plan).expect("a run");
     assert_eq!(run.hash, finding.hash);
     let [first, second] = reference_plans(0, &plan).map(|plan| world.run(&plan).expect("a run"));
-    let reference = crate::oracle::Reference::new(&first, &second);
+    let reference = crate::oracle::ReferenceRuns::new(&first, &second);
     let view = crate::analysis::RunView::new(&run, reference.random());
     let oracles = Oracles::built_in();
     let judgements = oracles.judge(&view, Some(&reference)).into_iter();

@@ -8,7 +8,7 @@ use pilothouse_sim::export::{Export, baseline_plan};
 use pilothouse_sim::finding::divergence::Divergence;
 use pilothouse_sim::finding::story;
 use pilothouse_sim::finding::trace::{Input, Trace};
-use pilothouse_sim::oracle::Reference;
+use pilothouse_sim::oracle::ReferenceRuns;
 use pilothouse_sim::plan::Plan;
 use pilothouse_sim::search::driver::reference_plans;
 
@@ -49,9 +49,9 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     let mut world = subject.world()?;
     let mut run = |plan: &Plan| world.run(plan).map_err(|error| unusable(&error));
     // The oracles compare with the default schedule of the steps that the trace has.
-    let mut reference_of = |plan: &Plan| -> Result<Reference, CommandError> {
+    let mut reference_of = |plan: &Plan| -> Result<ReferenceRuns, CommandError> {
         let [first, second] = reference_plans(flags.seed, plan).map(|plan| run(&plan));
-        Ok(Reference::new(&first?, &second?))
+        Ok(ReferenceRuns::new(&first?, &second?))
     };
     let mut reference = reference_of(&trace.plan)?;
     if trace.plan.history.is_some() {

@@ -20,7 +20,7 @@ pub(super) struct Family {
 
 /// What runs of the default schedule, which differ in the seed only, have in common.
 #[derive(Clone, Debug)]
-pub struct Reference {
+pub struct ReferenceRuns {
     /// The first run.
     run: Run,
     random: RandomPrefixes,
@@ -42,7 +42,7 @@ pub struct Reference {
     late_poll_writes: usize,
 }
 
-impl Reference {
+impl ReferenceRuns {
     /// Compares two runs of the default schedule with different seeds.
     #[must_use]
     pub fn new(first: &Run, second: &Run) -> Self {
