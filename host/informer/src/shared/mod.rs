@@ -1,5 +1,6 @@
 //! Shared informers: one reflector and one cache serve all subscribers of the same objects, or of a subset of them.
 
+mod apply;
 mod backlog;
 mod change;
 #[cfg(test)]
@@ -13,9 +14,11 @@ mod model_tests;
 mod observe;
 mod registration;
 mod registry;
+mod resyncs;
 mod run;
 mod stream;
 mod subscriber;
+mod subscribers;
 mod subscription;
 #[cfg(test)]
 mod tests;
