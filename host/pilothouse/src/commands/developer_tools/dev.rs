@@ -1,9 +1,12 @@
 //! `pilothouse dev`: runs the embedded API server and the host in one process.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use kube::Client;
 use pilothouse_controller::GrantMode;
+use pilothouse_plugin::Engine;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -29,15 +32,7 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let traces = crate::traces::TraceSettings::resolve(&flags.traces, &Default::default())?;
     let engine = host_engine(flags.cache.cache_dir.clone(), flags.compiler)?;
     let startup = Arc::<StartupSteps>::default();
-    let rebuilder = match flags.build {
-        Some(project) => Some(Rebuilder::new(project, flags.plugins.clone(), engine.clone(), &startup)?),
-        None => None,
-    };
-    #[cfg(feature = "simulation")]
-    let rebuilder = match rebuilder {
-        Some(rebuilder) if flags.sim => Some(rebuilder.with_simulations(flags.cache.cache_dir)),
-        rebuilder => rebuilder,
-    };
+    let rebuilder = rebuilder(&flags, &engine, &startup)?;
     let controllers = apiserver::controller_options(flags.controllers)?;
     let api_listener = listen::bind("--api-listen", flags.api_listen).await?;
     let listener = listen::bind("--listen", flags.listen).await?;
@@ -54,23 +49,18 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     let address = listen::local_address(&api_listener)?;
     apiserver::write_kubeconfig(&server, address, &flags.kubeconfig_out)?;
     let serving = apiserver::start(&server, api_listener, controllers, &shutdown);
-    output::print_line(format_args!("API server  {}", server.url(address)));
-    output::print_line(format_args!("kubeconfig  {}", flags.kubeconfig_out.display()));
-    output::print_line(format_args!("plugins     {}", flags.plugins.display()));
-    output::print_line(format_args!("status      http://{}/", listen::local_address(&listener)?));
+    print_addresses(
+        &server.url(address),
+        &flags.kubeconfig_out,
+        &flags.plugins,
+        listen::local_address(&listener)?,
+    );
     create_directory(&flags.plugins)?;
     // The host's own requests do not go through a socket and have administrator permissions.
-    let client = kube::Client::new(server.service(), "default");
+    let client = Client::new(server.service(), "default");
     if let Some(manifests) = manifests {
         // Before the plugins start, so that they find the objects in their first lists.
-        let pending = manifests.apply(&client).await;
-        let step =
-            StartupStep::begin(&startup, "--apply: not every manifest is applied yet; the log names them");
-        let applying = pending.apply_when_served(client.clone(), shutdown.clone());
-        tokio::spawn(async move {
-            applying.await;
-            drop(step);
-        });
+        apply(manifests, &client, &startup, &shutdown).await;
     }
     let host = HostFlags {
         plugins: flags.plugins,
@@ -98,6 +88,45 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
     serving.abort();
     let flushed = apiserver::flush(&server).await;
     result.and(flushed)
+}
+
+/// Creates what `--build` and `--sim` ask for; `None` without `--build`.
+fn rebuilder(
+    flags: &Dev,
+    engine: &Engine,
+    startup: &Arc<StartupSteps>,
+) -> Result<Option<Rebuilder>, CommandError> {
+    let Some(project) = flags.build.clone() else { return Ok(None) };
+    let rebuilder = Rebuilder::new(project, flags.plugins.clone(), engine.clone(), startup)?;
+    #[cfg(feature = "simulation")]
+    if flags.sim {
+        return Ok(Some(rebuilder.with_simulations(flags.cache.cache_dir.clone())));
+    }
+    Ok(Some(rebuilder))
+}
+
+/// Prints where the API server and the status port are, and which files belong to them.
+fn print_addresses(api_server: &str, kubeconfig: &Path, plugins: &Path, status: SocketAddr) {
+    output::print_line(format_args!("API server  {api_server}"));
+    output::print_line(format_args!("kubeconfig  {}", kubeconfig.display()));
+    output::print_line(format_args!("plugins     {}", plugins.display()));
+    output::print_line(format_args!("status      http://{status}/"));
+}
+
+/// Applies the manifests that the server accepts now, and the others in a task once their kinds are served.
+async fn apply(
+    manifests: Manifests,
+    client: &Client,
+    startup: &Arc<StartupSteps>,
+    shutdown: &CancellationToken,
+) {
+    let pending = manifests.apply(client).await;
+    let step = StartupStep::begin(startup, "--apply: not every manifest is applied yet; the log names them");
+    let applying = pending.apply_when_served(client.clone(), shutdown.clone());
+    tokio::spawn(async move {
+        applying.await;
+        drop(step);
+    });
 }
 
 /// Ends the task that rebuilds the project, also after a host that could not start. Waits until the task has terminated its tools and removed its
