@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-use super::state::State;
+use super::state::{Mode, State};
 use super::{KeyPayload, NoMetrics, Priority, RateLimit};
 
 #[derive(Clone, Debug)]
@@ -20,6 +20,16 @@ enum Op {
     /// Releases the n-th held key.
     Done(usize, bool),
     Advance(u16),
+}
+
+/// An operation, or one that replaces or ends a queue.
+#[derive(Clone, Debug)]
+enum LifeOp {
+    Op(Op),
+    /// Exports all keys, and imports them again.
+    ExportAndImport,
+    Discard,
+    ShutDown(bool),
 }
 
 fn priority() -> impl Strategy<Value = Priority> {
@@ -37,6 +47,15 @@ fn op() -> impl Strategy<Value = Op> {
         4 => Just(Op::Pop),
         3 => any::<(usize, bool)>().prop_map(|(which, forget)| Op::Done(which, forget)),
         2 => (0..60_u16).prop_map(Op::Advance),
+    ]
+}
+
+fn life_op() -> impl Strategy<Value = LifeOp> {
+    prop_oneof![
+        30 => op().prop_map(LifeOp::Op),
+        2 => Just(LifeOp::ExportAndImport),
+        1 => Just(LifeOp::Discard),
+        1 => any::<bool>().prop_map(LifeOp::ShutDown),
     ]
 }
 
@@ -241,6 +260,51 @@ proptest! {
             state.done(&popped.key, false, start);
         }
         prop_assert_eq!(state.entry_count(), 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_counts_of_a_snapshot_equal_a_look_at_all_keys(
+        ops in proptest::collection::vec(life_op(), 1..120)
+    ) {
+        let mut state = State::<u8, Adds>::new(RateLimit::default(), Arc::new(NoMetrics));
+        let mut now = Instant::now();
+        let mut held = Vec::new();
+        for op in ops {
+            match op {
+                LifeOp::Op(Op::Add(key, priority)) => {
+                    state.add(key, Adds::default(), priority, now);
+                }
+                LifeOp::Op(Op::AddAfter(key, priority, wait)) => {
+                    let at = now + Duration::from_millis(wait.into());
+                    state.add_at(key, Adds::default(), priority, at, now);
+                }
+                LifeOp::Op(Op::Retry(key, priority)) => {
+                    state.add_rate_limited(key, Adds::default(), priority, now);
+                }
+                LifeOp::Op(Op::Forget(key)) => state.forget(&key),
+                LifeOp::Op(Op::ResetRetries) => state.reset_retries(now),
+                LifeOp::Op(Op::Pop) => held.extend(state.pop(now).map(|popped| popped.key)),
+                LifeOp::Op(Op::Done(which, forget)) if !held.is_empty() => {
+                    let key = held.swap_remove(which % held.len());
+                    state.done(&key, forget, now);
+                }
+                LifeOp::Op(Op::Done(..)) => {}
+                LifeOp::Op(Op::Advance(by)) => now += Duration::from_millis(by.into()),
+                LifeOp::ExportAndImport => {
+                    let exported = state.export(now);
+                    state.import(exported, now);
+                }
+                LifeOp::Discard => drop(state.discard()),
+                LifeOp::ShutDown(drains) => {
+                    state.shut_down(if drains { Mode::Draining } else { Mode::Closed });
+                }
+            }
+            prop_assert_eq!(state.snapshot(now), state.counted_snapshot(now));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The queue's state, without waiting: the caller passes the current time to every method.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +69,9 @@ pub(super) struct PoppedItem<K, N> {
 }
 
 /// The state behind the queue's lock.
+///
+/// Invariants: `held` has the time of each key that a worker holds. `backing_off` is the number of entries that
+/// [are backing off](Entry::is_backing_off). So [`State::snapshot`], which a scrape calls for each queue, looks at no entry.
 pub(super) struct State<K, N> {
     entries: HashMap<K, Entry<N>>,
     /// Ready keys in order of arrival, one map for each priority.
@@ -77,11 +80,16 @@ pub(super) struct State<K, N> {
     next_position: u64,
     /// Pops since a low-priority key was last taken, while one was ready.
     passed_over: u32,
-    held: usize,
+    held: HeldTimes,
+    backing_off: usize,
     mode: Mode,
     limit: RateLimit,
     metrics: Arc<dyn QueueMetrics>,
 }
+
+/// When the held keys were taken, in order. A worker holds one key, so there are few.
+#[derive(Default)]
+struct HeldTimes(VecDeque<Instant>);
 
 impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
     pub(super) fn new(limit: RateLimit, metrics: Arc<dyn QueueMetrics>) -> Self {
@@ -91,7 +99,8 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
             delayed: BTreeMap::new(),
             next_position: 0,
             passed_over: 0,
-            held: 0,
+            held: HeldTimes::default(),
+            backing_off: 0,
             mode: Mode::Open,
             limit,
             metrics,
@@ -134,6 +143,8 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
             if earlier.at <= at {
                 (delayed.at, delayed.position) = (earlier.at, earlier.position);
             }
+        } else {
+            self.backing_off += usize::from(entry.failures > 0);
         }
         self.next_position += 1;
         entry.delayed = Some(delayed);
@@ -155,6 +166,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         self.metrics.retried();
         let entry = self.entries.entry(key.clone()).or_insert_with(Entry::new);
         let per_key = self.limit.backoff.delay(entry.failures);
+        self.backing_off += usize::from(entry.failures == 0 && entry.delayed.is_some());
         entry.failures = entry.failures.saturating_add(1);
         let overall = self.limit.overall.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
         let wait = per_key.max(overall);
@@ -164,6 +176,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
 
     pub(super) fn forget(&mut self, key: &K) {
         let Some(entry) = self.entries.get_mut(key) else { return };
+        self.backing_off -= usize::from(entry.is_backing_off());
         entry.failures = 0;
         if entry.is_idle() {
             self.remove(key);
@@ -177,6 +190,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         let waits = |key: &&K| self.entries.get(*key).is_some_and(is_over);
         let waiting: Vec<K> = self.delayed.values().filter(waits).cloned().collect();
         self.entries.values_mut().for_each(|entry| entry.failures = 0);
+        self.backing_off = 0;
         if self.mode == Mode::Open {
             for key in waiting {
                 self.make_ready(key, N::default(), Priority::Low, now);
@@ -200,7 +214,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         let entry = self.entries.get_mut(&key)?;
         let ready = entry.ready.take()?;
         entry.held_since = Some(now);
-        self.held += 1;
+        self.held.insert(now);
         let ready_for = now.saturating_duration_since(ready.since);
         self.metrics.waited(ready_for);
         Some(PoppedItem {
@@ -216,8 +230,9 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
     pub(super) fn done(&mut self, key: &K, forget: bool, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(since) = entry.held_since.take() else { return };
-        self.held -= 1;
+        self.held.remove(since);
         if forget {
+            self.backing_off -= usize::from(entry.is_backing_off());
             entry.failures = 0;
         }
         self.metrics.worked(now.saturating_duration_since(since));
@@ -245,7 +260,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
 
     /// Whether nothing is ready and no worker holds a key.
     pub(super) fn is_drained(&self) -> bool {
-        self.held == 0 && self.depth() == 0
+        self.held.len() == 0 && self.depth() == 0
     }
 
     pub(super) fn depth(&self) -> usize {
@@ -258,21 +273,34 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
     }
 
     pub(super) fn snapshot(&self, now: Instant) -> QueueSnapshot {
-        let mut snapshot = QueueSnapshot {
+        QueueSnapshot {
             depth: self.depth(),
             low_priority: self.ready[Priority::Low as usize].len(),
             delayed: self.delayed.len(),
-            processing: self.held,
-            ..QueueSnapshot::default()
-        };
-        for entry in self.entries.values() {
-            snapshot.backing_off += usize::from(entry.failures > 0 && entry.delayed.is_some());
-            let Some(since) = entry.held_since else { continue };
-            let held_for = now.saturating_duration_since(since);
-            snapshot.unfinished_work += held_for;
-            snapshot.longest_running = snapshot.longest_running.max(held_for);
+            backing_off: self.backing_off,
+            processing: self.held.len(),
+            unfinished_work: self.held.durations(now).sum(),
+            longest_running: self.held.durations(now).next().unwrap_or_default(),
         }
-        snapshot
+    }
+
+    /// Returns what [`snapshot`](Self::snapshot) returns, counted by looking at all entries.
+    #[cfg(test)]
+    pub(super) fn counted_snapshot(&self, now: Instant) -> QueueSnapshot {
+        let count = |is_counted: fn(&Entry<N>) -> bool| {
+            self.entries.values().filter(|entry| is_counted(entry)).count()
+        };
+        let held = self.entries.values().filter_map(|entry| entry.held_since);
+        let held: Vec<Duration> = held.map(|since| now.saturating_duration_since(since)).collect();
+        QueueSnapshot {
+            depth: count(|entry| entry.ready.is_some()),
+            low_priority: count(|entry| entry.ready.is_some_and(|ready| ready.priority == Priority::Low)),
+            delayed: count(|entry| entry.delayed.is_some()),
+            backing_off: count(Entry::is_backing_off),
+            processing: held.len(),
+            unfinished_work: held.iter().sum(),
+            longest_running: held.into_iter().max().unwrap_or_default(),
+        }
     }
 
     /// Whether a key is pending, or has failed since it was last forgotten.
@@ -357,7 +385,9 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
             if self.add_at(item.key.clone(), N::default(), item.priority, now + item.delay, now)
                 && let Some(entry) = self.entries.get_mut(&item.key)
             {
+                let was_backing_off = entry.is_backing_off();
                 entry.failures = entry.failures.max(item.attempts);
+                self.backing_off += usize::from(entry.is_backing_off() && !was_backing_off);
             }
         }
     }
@@ -369,6 +399,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         let held_entries = self.entries.iter().filter(|(_, entry)| entry.held_since.is_some());
         let held_entries: HashMap<K, Entry<N>> =
             held_entries.map(|(key, entry)| (key.clone(), held(entry))).collect();
+        self.backing_off = 0;
         DiscardedEntries {
             _entries: std::mem::replace(&mut self.entries, held_entries),
             _ready: std::mem::take(&mut self.ready),
@@ -391,6 +422,7 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
         entry.payload.merge(payload);
         let mut priority = priority;
         if let Some(delayed) = entry.delayed.take() {
+            self.backing_off -= usize::from(entry.failures > 0);
             self.delayed.remove(&(delayed.at, delayed.position));
             priority = priority.max(delayed.priority);
         }
@@ -434,9 +466,9 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> State<K, N> {
                 break;
             }
             let key = first.remove();
-            let Some(delayed) = self.entries.get_mut(&key).and_then(|entry| entry.delayed.take()) else {
-                continue;
-            };
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            let Some(delayed) = entry.delayed.take() else { continue };
+            self.backing_off -= usize::from(entry.failures > 0);
             self.make_ready(key, N::default(), delayed.priority, at);
         }
     }
@@ -489,5 +521,32 @@ impl<N: KeyPayload> Entry<N> {
             && self.held_since.is_none()
             && self.dirty.is_none()
             && self.failures == 0
+    }
+
+    /// Whether the key waits for a retry.
+    fn is_backing_off(&self) -> bool {
+        self.failures > 0 && self.delayed.is_some()
+    }
+}
+
+impl HeldTimes {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn insert(&mut self, since: Instant) {
+        // Nearly always at the end, because time does not go back.
+        let earlier = self.0.iter().rposition(|earlier| *earlier <= since);
+        self.0.insert(earlier.map_or(0, |position| position + 1), since);
+    }
+
+    fn remove(&mut self, since: Instant) {
+        let position = self.0.partition_point(|earlier| *earlier < since);
+        self.0.remove(position);
+    }
+
+    /// For how long the keys have been held, the longest first.
+    fn durations(&self, now: Instant) -> impl Iterator<Item = Duration> {
+        self.0.iter().map(move |since| now.saturating_duration_since(*since))
     }
 }
