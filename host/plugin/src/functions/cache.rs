@@ -6,6 +6,7 @@ use pilothouse_model::{LabelSelector, Object};
 use wasmtime::component::Resource;
 
 use super::borrowed_arguments::{Caller, StringArgument};
+use super::objects::pointers_between_charges;
 use super::{MAX_PAGE_SIZE, MAX_SELECTOR_LENGTH, check_length, check_pointers, non_empty};
 use crate::bindings::pilothouse::controller::cache::{Filter, Host, Page, Row};
 use crate::bindings::pilothouse::controller::types::ObjectKey;
@@ -57,13 +58,12 @@ impl Host for GuestState {
         let mut filter = parse_filter("cache.list", filter)?;
         filter.limit = Some(filter.limit.unwrap_or(usize::MAX).min(MAX_PAGE_SIZE as usize));
         let mut items = Vec::new();
-        let take = |object| {
+        let mut search = Search::new(&watch, filter);
+        while let Some(object) = search.next(self).await? {
             items.push(object);
-            Ok(())
-        };
-        let more = self.for_each_matching(&watch, filter, take).await?;
+        }
         let next = match items.last() {
-            Some(last) if more => last.key().as_str().to_owned(),
+            Some(last) if search.has_more => last.key().as_str().to_owned(),
             _ => String::new(),
         };
         Ok(Page { items: self.open_all(items)?, next })
@@ -78,15 +78,11 @@ impl Host for GuestState {
         self.check_available("cache.list-fields")?;
         check_pointers("cache.list-fields", &pointers)?;
         let filter = parse_filter("cache.list-fields", filter)?;
-        let (mut rows, allowed) = (Vec::new(), self.message_size);
-        let mut remaining = allowed;
-        let read = |object: Object| {
-            let row = row(&object, &pointers);
-            remaining = remaining.checked_sub(row_size(&row)).ok_or(StopReason::MessageSize { allowed })?;
-            rows.push(row);
-            Ok(())
-        };
-        self.for_each_matching(&watch, filter, read).await?;
+        let (mut rows, mut size) = (Vec::new(), 0);
+        let mut search = Search::new(&watch, filter);
+        while let Some(object) = search.next(self).await? {
+            rows.push(self.row(&object, &pointers, &mut size).await?);
+        }
         Ok(rows)
     }
 
@@ -172,44 +168,88 @@ impl Host for GuestState {
 }
 
 impl GuestState {
-    /// Passes the objects that match the filter to `each`, in the order of their keys. Returns whether there are more than the filter's limit.
-    ///
-    /// Reads [`CHUNK_SIZE`] objects at a time, so that the cache is not locked for long, other tasks get their turns on this thread, and
-    /// the call's time limit ends a search that finds nothing. Drops each object before it looks at the next one, because what that has
-    /// unpacked is not charged to anyone.
-    async fn for_each_matching(
-        &mut self,
-        watch: &str,
-        filter: CacheFilter,
-        mut each: impl FnMut(Object) -> Result<(), StopReason> + Send,
-    ) -> wasmtime::Result<bool> {
-        let CacheFilter { labels, limit, .. } = &filter;
-        let limit = limit.unwrap_or(usize::MAX);
-        let mut chunk_filter =
-            CacheFilter { labels: LabelSelector::everything(), limit: Some(CHUNK_SIZE), ..filter.clone() };
-        let mut count = 0;
-        loop {
-            if labels.is_empty() {
-                chunk_filter.limit = Some(CHUNK_SIZE.min(limit - count));
-            }
-            let chunk = self.host.cache_list(&self.call, watch, &chunk_filter).map_err(StopReason::from)?;
-            let Some(last) = chunk.items.last() else { return Ok(false) };
-            chunk_filter.after = Some(last.key().clone());
-            for object in chunk.items {
-                self.yield_after_tick().await?;
-                if !labels.matches_object(&object) {
-                    continue;
+    /// Reads the fields of one object, and adds the bytes of the row to `size`. Many pointers into a large object may take longer than a tick,
+    /// so this charges the time and yields after each few pointers, as after each object.
+    async fn row(&mut self, object: &Object, pointers: &[String], size: &mut usize) -> wasmtime::Result<Row> {
+        let key = object.key();
+        *size += size_of::<Row>() + key.as_str().len() + size_of::<Option<String>>() * pointers.len();
+        self.check_message_size(*size)?;
+        let mut values = Vec::with_capacity(pointers.len());
+        if !pointers.is_empty() {
+            for group in pointers.chunks(pointers_between_charges(object.json().len())) {
+                if !values.is_empty() {
+                    self.yield_after_tick().await?;
                 }
-                if count == limit {
-                    return Ok(true);
+                for value in object.fields(group) {
+                    *size += value.map_or(0, str::len);
+                    // Checked before each copy, so that no more is copied than one call may carry.
+                    self.check_message_size(*size)?;
+                    values.push(value.map(str::to_owned));
                 }
-                count += 1;
-                each(object)?;
-            }
-            if !chunk.more || (labels.is_empty() && count == limit) {
-                return Ok(chunk.more);
             }
         }
+        Ok(Row { key: key.into(), values })
+    }
+}
+
+/// A search for the objects of a watch that match a filter, in the order of their keys.
+///
+/// Reads [`CHUNK_SIZE`] objects at a time, so that the cache is not locked for long. Other tasks get their turns on this thread before each
+/// object, and the call's time limit ends a search that finds nothing. The caller drops each object before it asks for the next one, because
+/// what that has unpacked is not charged to anyone.
+struct Search<'a> {
+    watch: &'a str,
+    labels: LabelSelector,
+    /// How many more objects may be found.
+    remaining: usize,
+    /// Selects the next chunk. It has no labels, because they are compared here, object by object.
+    filter: CacheFilter,
+    chunk: std::vec::IntoIter<Object>,
+    /// Whether no object follows the chunk.
+    is_last: bool,
+    /// Whether further objects match, beyond the filter's limit. Known once the search has ended.
+    has_more: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(watch: &'a str, mut filter: CacheFilter) -> Self {
+        let labels = std::mem::replace(&mut filter.labels, LabelSelector::everything());
+        let remaining = filter.limit.unwrap_or(usize::MAX);
+        let chunk = Vec::new().into_iter();
+        Self { watch, labels, remaining, filter, chunk, is_last: false, has_more: false }
+    }
+
+    /// Returns the next object; `None` after the last one.
+    async fn next(&mut self, state: &mut GuestState) -> wasmtime::Result<Option<Object>> {
+        loop {
+            state.yield_after_tick().await?;
+            match self.chunk.next() {
+                Some(object) if !self.labels.matches_object(&object) => {}
+                Some(_) if self.remaining == 0 => {
+                    self.has_more = true;
+                    return Ok(None);
+                }
+                Some(object) => {
+                    self.remaining -= 1;
+                    return Ok(Some(object));
+                }
+                None if self.is_last => return Ok(None),
+                None => self.read_chunk(state)?,
+            }
+        }
+    }
+
+    fn read_chunk(&mut self, state: &GuestState) -> wasmtime::Result<()> {
+        // Without labels, each object is found, and the chunk says whether there are more.
+        let needed = if self.labels.is_empty() { self.remaining } else { usize::MAX };
+        self.filter.limit = Some(CHUNK_SIZE.min(needed));
+        let chunk = state.host.cache_list(&state.call, self.watch, &self.filter).map_err(StopReason::from)?;
+        let is_enough = chunk.items.len() >= needed;
+        self.is_last = !chunk.more || is_enough || chunk.items.is_empty();
+        self.has_more = chunk.more && is_enough;
+        self.filter.after = chunk.items.last().map(|last| last.key().clone());
+        self.chunk = chunk.items.into_iter();
+        Ok(())
     }
 }
 
@@ -249,14 +289,80 @@ fn parse_cursor(cursor: &str) -> pilothouse_model::ObjectKey {
     }
 }
 
-/// Returns about how many bytes a row takes, here and in the guest.
-fn row_size(row: &Row) -> usize {
-    let values =
-        row.values.iter().map(|value| size_of::<Option<String>>() + value.as_ref().map_or(0, String::len));
-    size_of::<Row>() + row.key.namespace.len() + row.key.name.len() + values.sum::<usize>()
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
 
-fn row(object: &Object, pointers: &[String]) -> Row {
-    let values = object.fields(pointers).into_iter().map(|value| value.map(str::to_owned)).collect();
-    Row { key: object.key().into(), values }
+    use super::*;
+    use crate::sandbox::CpuMeter;
+    use crate::{Engine, EngineOptions, InstanceLimits, StubHost};
+
+    /// Returns the state of a guest whose CPU time is 25 ms, on an engine that does not tick by itself.
+    fn guest(limits: &InstanceLimits) -> (Engine, GuestState) {
+        let options = EngineOptions { call_fuel: Some(1), ..EngineOptions::default() };
+        let engine = Engine::new(options).expect("an engine");
+        let mut cpu = CpuMeter::new(Duration::from_millis(10), Arc::clone(&engine.shared.ticks));
+        cpu.begin_call(Duration::from_millis(25));
+        let host = Arc::new(StubHost::new("{}"));
+        let state = GuestState::store(&engine.shared, cpu, host, limits).into_data();
+        (engine, state)
+    }
+
+    /// Returns an object with `size` bytes of text.
+    fn object(size: usize) -> Object {
+        let text = "x".repeat(size);
+        Object::from_json(format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a"}},"data":{{"text":"{text}"}}}}"#
+        ))
+        .expect("an object")
+    }
+
+    /// Reads a row, during which a tick passes whenever the guest yields, and once before. Returns how often it yielded, too.
+    async fn read_row(object: &Object, pointers: usize) -> (wasmtime::Result<Row>, u32) {
+        let (engine, mut state) = guest(&InstanceLimits::default());
+        let pointers: Vec<String> = (0..pointers).map(|number| format!("/data/{number}")).collect();
+        let (mut size, mut yields) = (0, 0);
+        let tick = || engine.shared.ticks.fetch_add(1, Ordering::Relaxed);
+        tick();
+        let mut reading = std::pin::pin!(state.row(object, &pointers, &mut size));
+        let row = loop {
+            tokio::select! {
+                biased;
+                row = &mut reading => break row,
+                () = std::future::ready(()) => {
+                    yields += 1;
+                    tick();
+                }
+            }
+        };
+        (row, yields)
+    }
+
+    #[tokio::test]
+    async fn the_time_limit_ends_a_row_between_two_pointers_into_a_large_object() {
+        let (row, yields) = read_row(&object(2 << 20), 64).await;
+        let stopped = row.expect_err("more ticks than allowed pass");
+        assert!(matches!(stopped.downcast_ref(), Some(StopReason::CpuTime)), "{stopped}");
+        assert_eq!(yields, 3, "one for each tick that is allowed");
+        // As many pointers into a small object are one step.
+        let (row, yields) = read_row(&object(2 << 10), 64).await;
+        assert_eq!((row.expect("in time").values.len(), yields), (64, 0));
+    }
+
+    #[tokio::test]
+    async fn no_more_of_a_row_is_copied_than_one_call_may_carry() {
+        let limits = InstanceLimits { message_size: 3000, ..InstanceLimits::default() };
+        let (_engine, mut state) = guest(&limits);
+        let (object, mut size) = (object(1000), 0);
+        let pointers = vec!["/data/text".to_owned(); 64];
+        let refused = state.row(&object, &pointers, &mut size).await.expect_err("64,000 bytes are too much");
+        assert!(
+            matches!(refused.downcast_ref(), Some(StopReason::MessageSize { allowed: 3000 })),
+            "{refused}"
+        );
+        let (first, more) = (size, state.row(&object, &pointers[..1], &mut size).await);
+        assert!(more.is_err() && first <= 3000 + 1002, "stopped at the first that is too much: {first}");
+    }
 }

@@ -166,7 +166,7 @@ fn values<C: Caller>(
 }
 
 /// Returns how many pointers into an object of this size are looked up before the time is charged. Small objects are read in one pass.
-fn pointers_between_charges(json_size: usize) -> usize {
+pub(super) fn pointers_between_charges(json_size: usize) -> usize {
     (TEXT_BETWEEN_CHARGES / json_size.max(1)).max(1)
 }
 
