@@ -45,7 +45,7 @@ pub trait Host: Send + Sync + 'static {
     /// Returns the object with this key in the watch, the plugin's own writes included.
     fn cache_get(&self, call: &Call, watch: &str, key: &ObjectKey) -> Result<Option<Object>, Misuse>;
 
-    /// Returns at most `filter.limit` objects after `filter.after`, in the order of namespace and name.
+    /// Returns at most `filter.limit` objects after `filter.after`, in the order of namespace and name. Looks at a bounded number of objects.
     fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse>;
 
     /// Returns objects with this index value, a part of them in each call: the first part is that of the default cursor. The parts are in
@@ -216,8 +216,11 @@ pub struct CacheFilter {
 pub struct CachePage {
     /// The objects, in the order of namespace and name.
     pub items: Vec<Object>,
-    /// Whether there are further objects, beyond the limit.
+    /// Whether there are further objects, beyond the limit or after `searched_to`.
     pub more: bool,
+    /// The key up to which the host has searched, if it stopped before the page was full. The search continues after it; otherwise, after the
+    /// last item.
+    pub searched_to: Option<ObjectKey>,
 }
 
 /// Where a search of an index continues. Only the [`Host`] that returned it knows what it means.

@@ -94,7 +94,7 @@ impl Host for StubHost {
     }
 
     fn cache_list(&self, call: &Call, _: &str, _: &CacheFilter) -> Result<CachePage, Misuse> {
-        Ok(CachePage { items: vec![self.read(call, "cache.list")?.clone()], more: false })
+        Ok(CachePage { items: vec![self.read(call, "cache.list")?.clone()], ..CachePage::default() })
     }
 
     fn cache_by_index(

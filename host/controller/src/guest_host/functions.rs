@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::reconcile_context::{self, OwnedReconcileContext};
 use super::traced_http::send_traced;
 use super::{Capabilities, GuestHost, PluginServices};
-use crate::cache::views::INDEX_STEP;
+use crate::cache::views::{INDEX_STEP, PAGE_STEP};
 use crate::client::{LiveClient, NewEvent, WriteOutcome};
 use crate::config::limits::PluginLimits;
 use crate::runtime::queue::ReconcileKey;
@@ -100,7 +100,7 @@ impl Host for GuestHost {
     }
 
     fn cache_list(&self, call: &Call, watch: &str, filter: &CacheFilter) -> Result<CachePage, Misuse> {
-        Ok(self.views(call, "cache.list")?.readable(watch)?.page(filter))
+        Ok(self.views(call, "cache.list")?.readable(watch)?.page(filter, PAGE_STEP))
     }
 
     fn cache_by_index(

@@ -205,7 +205,7 @@ struct Search<'a> {
     /// Selects the next chunk. It has no labels, because they are compared here, object by object.
     filter: CacheFilter,
     chunk: std::vec::IntoIter<Object>,
-    /// Whether no object follows the chunk.
+    /// Whether nothing needs to be read after the chunk.
     is_last: bool,
     /// Whether further objects match, beyond the filter's limit. Known once the search has ended.
     has_more: bool,
@@ -244,10 +244,13 @@ impl<'a> Search<'a> {
         let needed = if self.labels.is_empty() { self.remaining } else { usize::MAX };
         self.filter.limit = Some(CHUNK_SIZE.min(needed));
         let chunk = state.host.cache_list(&state.call, self.watch, &self.filter).map_err(StopReason::from)?;
-        let is_enough = chunk.items.len() >= needed;
-        self.is_last = !chunk.more || is_enough || chunk.items.is_empty();
+        // A chunk that the host has cut off early does not know yet whether there are more.
+        let is_enough = chunk.items.len() >= needed && chunk.searched_to.is_none();
         self.has_more = chunk.more && is_enough;
-        self.filter.after = chunk.items.last().map(|last| last.key().clone());
+        let last = chunk.items.last().map(|last| last.key().clone());
+        let searched_to = chunk.searched_to.or(last);
+        self.is_last = !chunk.more || is_enough || searched_to.is_none();
+        self.filter.after = searched_to;
         self.chunk = chunk.items.into_iter();
         Ok(())
     }

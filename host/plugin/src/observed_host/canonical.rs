@@ -25,7 +25,11 @@ pub(super) fn objects(objects: &[Object]) -> Value {
 }
 
 pub(super) fn cache_page(page: &CachePage) -> Value {
-    json!({"items": objects(&page.items), "more": page.more})
+    let mut value = json!({"items": objects(&page.items), "more": page.more});
+    if let Some(key) = &page.searched_to {
+        value["searchedTo"] = key.as_str().into();
+    }
+    value
 }
 
 pub(super) fn live_page(page: &LivePage) -> Value {

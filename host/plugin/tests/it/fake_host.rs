@@ -158,11 +158,11 @@ impl Host for FakeHost {
         let limit = filter.limit.unwrap_or(usize::MAX);
         if self.is_endless {
             let items: Vec<_> = objects.values().cycle().take(limit).cloned().collect();
-            return Ok(CachePage { items, more: true });
+            return Ok(CachePage { items, more: true, searched_to: None });
         }
         let more = items.len() > limit;
         items.truncate(limit);
-        Ok(CachePage { items, more })
+        Ok(CachePage { items, more, searched_to: None })
     }
 
     fn cache_by_index(

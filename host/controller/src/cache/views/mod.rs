@@ -17,7 +17,7 @@ use crate::access::Access;
 use crate::cache::indexer::{Indexer, NoInstance, Requester};
 use crate::cache::own_writes::PluginWrites;
 use crate::client::WriteOutcome;
-pub(crate) use view::{INDEX_STEP, SharedIndex, View, ViewIndex, WatchCache};
+pub(crate) use view::{INDEX_STEP, PAGE_STEP, SharedIndex, View, ViewIndex, WatchCache};
 
 /// All watches of a plugin.
 #[derive(Default)]

@@ -3,8 +3,12 @@
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pilothouse_model::Object;
-use pilothouse_plugin::{IndexCursor, IndexPage};
+use pilothouse_informer::{
+    InformerKey, InformerOptions, InformerRegistry, KubeListWatches, SubscribeOptions, Subscription,
+};
+use pilothouse_model::{LabelSelector, Object};
+use pilothouse_plugin::{CacheFilter, IndexCursor, IndexPage};
+use serde_json::json;
 
 use super::model_tests::model_server::{ModelServer, TestWatch, key, resource};
 use super::*;
@@ -164,5 +168,63 @@ async fn a_write_between_two_parts_of_a_search_hides_no_object() {
         let found =
             search_during_a_write(has_own_write, |view, from| view.index_values("value", from, 1)).await;
         assert!(found.contains(&"0".to_owned()) && found.contains(&"1".to_owned()), "values: {found:?}");
+    }
+}
+
+/// Returns the cache of a watch of these namespaces, each of which has two ConfigMaps.
+async fn cache_of_namespaces(namespaces: &[&str]) -> (WatchCache, Vec<Subscription>) {
+    let api = pilothouse_apiserver::ApiServer::builder().build();
+    let client = kube::Client::new(api.service(), "default");
+    let server = crate::client::ApiClient::new(client.clone());
+    let put = async |path: &str, manifest: serde_json::Value| {
+        let payload = crate::client::Payload::json(manifest.to_string());
+        server.request(http::Method::POST, path, Some(payload)).await.expect("created");
+    };
+    for namespace in std::collections::BTreeSet::from_iter(namespaces) {
+        let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        put("/api/v1/namespaces", manifest).await;
+        for name in ["a", "b"] {
+            let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+            put(&format!("/api/v1/namespaces/{namespace}/configmaps"), manifest).await;
+        }
+    }
+    let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+    let subscribe = |namespace: &&str| {
+        let key = InformerKey::new(resource()).in_namespace(*namespace);
+        informers.subscribe(key, SubscribeOptions::default()).expect("the registry is open")
+    };
+    let subscriptions: Vec<_> = namespaces.iter().map(subscribe).collect();
+    for subscription in &subscriptions {
+        while !subscription.status().synced {
+            tokio::task::yield_now().await;
+        }
+    }
+    let cache = WatchCache {
+        namespaces: namespaces.iter().map(ToString::to_string).collect(),
+        readers: subscriptions.iter().map(Subscription::store).collect(),
+        is_selective: false,
+        only_name: String::new(),
+    };
+    (cache, subscriptions)
+}
+
+#[tokio::test]
+async fn a_page_of_several_namespaces_looks_at_a_bounded_number_of_objects() {
+    let (cache, _subscriptions) = cache_of_namespaces(&["m", "b", "m", "z"]).await;
+    let all = ["b/a", "b/b", "m/a", "m/b", "z/a", "z/b"];
+    for step in 1..8 {
+        let mut filter =
+            CacheFilter { namespace: None, labels: LabelSelector::everything(), after: None, limit: None };
+        let mut found = Vec::new();
+        loop {
+            let (objects, searched_to) = cache.page(&filter, usize::MAX, step);
+            assert!(objects.len() <= step, "in steps of {step}");
+            found.extend(objects.iter().map(|object| object.key().to_string()));
+            let Some(searched_to) = searched_to else { break };
+            assert!(filter.after.as_ref() < Some(&searched_to), "each page makes progress");
+            filter.after = Some(searched_to);
+        }
+        // Each once, although the watch names a namespace twice.
+        assert_eq!(found, all, "in steps of {step}");
     }
 }

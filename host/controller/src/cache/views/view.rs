@@ -18,6 +18,8 @@ use crate::cache::own_writes::{CacheState, CacheStateReader, Entry, OwnWrites, R
 
 /// The number of objects that a search in an index looks at for one page.
 pub(crate) const INDEX_STEP: usize = 4096;
+/// The number of objects that a list looks at for one page: some more than it usually wants, so that a full page is one read.
+pub(crate) const PAGE_STEP: usize = 2 * INDEX_STEP;
 
 /// One index of a watch.
 #[derive(Clone)]
@@ -109,6 +111,60 @@ impl WatchCache {
         })
     }
 
+    /// Returns objects of the filter's namespace after its key, in order: up to `limit`, and perhaps a few more. Looks at about `step` objects,
+    /// and returns the last key that was looked at if it stopped before the end for that reason. A reader is locked for [`INDEX_STEP`] objects at
+    /// a time.
+    pub(super) fn page(
+        &self,
+        filter: &CacheFilter,
+        limit: usize,
+        mut step: usize,
+    ) -> (Vec<Object>, Option<ObjectKey>) {
+        let mut objects = Vec::new();
+        for (namespace, reader) in self.readers_in_order(filter) {
+            let mut after = filter.after.clone();
+            loop {
+                if objects.len() >= limit {
+                    return (objects, None);
+                }
+                if step == 0 {
+                    // No object has an empty name, so this key is before all objects of the namespace.
+                    let start = ObjectKey::new(namespace, "");
+                    return (objects, after.max(Some(start)));
+                }
+                let (looked, wanted) = (step.min(INDEX_STEP), limit - objects.len());
+                let scan = reader.scan(filter.namespace.as_deref(), after.as_ref(), looked, wanted);
+                let is_last_part = scan.next.is_none();
+                // What a reader without selectors looks at, it finds.
+                step -= if is_last_part && !self.is_selective { scan.found.len() } else { looked };
+                objects.extend(scan.found);
+                if is_last_part {
+                    break;
+                }
+                after = scan.next;
+            }
+        }
+        (objects, None)
+    }
+
+    /// Returns the readers that may have objects of the filter's namespace after its key, with their namespaces, in the order of these.
+    fn readers_in_order<'a>(&'a self, filter: &'a CacheFilter) -> Vec<(&'a str, &'a StoreReader)> {
+        if let Some(namespace) = &filter.namespace {
+            return self.reader(namespace).map(|reader| (namespace.as_str(), reader)).into_iter().collect();
+        }
+        if self.namespaces.is_empty() {
+            return self.readers.iter().map(|reader| ("", reader)).collect();
+        }
+        let first = filter.after.as_ref().map_or("", ObjectKey::namespace);
+        let namespaces = self.namespaces.iter().map(String::as_str);
+        let mut readers: Vec<_> = namespaces.zip(&self.readers).collect();
+        readers.retain(|(namespace, _)| *namespace >= first);
+        readers.sort_by_key(|(namespace, _)| *namespace);
+        // A watch may name a namespace twice.
+        readers.dedup_by_key(|(namespace, _)| *namespace);
+        readers
+    }
+
     /// Returns the cached state of the same version as the object, so that one copy of it suffices; the object itself if there is none.
     /// Its text is not unpacked.
     pub(crate) fn shared_copy(&self, object: &Object) -> Object {
@@ -181,20 +237,22 @@ impl View {
         self.subscriptions.iter().all(|subscription| subscription.status().synced)
     }
 
-    /// Returns a page of objects, in the order of their keys.
-    pub(crate) fn page(&self, filter: &CacheFilter) -> CachePage {
+    /// Returns a page of objects, in the order of their keys. Looks at about `step` cached objects, of which a narrow watch may see few.
+    pub(crate) fn page(&self, filter: &CacheFilter, step: usize) -> CachePage {
         let limit = filter.limit.unwrap_or(usize::MAX);
-        let mut items = self.candidates(filter);
+        let (mut items, searched_to) = self.candidates(filter, step);
         items.retain(|object| filter.labels.matches_object(object));
-        let more = items.len() > limit;
-        items.truncate(limit);
-        CachePage { items, more }
+        if items.len() > limit {
+            items.truncate(limit);
+            return CachePage { items, more: true, searched_to: None };
+        }
+        CachePage { items, more: searched_to.is_some(), searched_to }
     }
 
-    /// Returns the objects after the filter's key, in order. Without a label selector, returns only one more than the limit, so that the
-    /// caller knows whether there are more.
-    fn candidates(&self, filter: &CacheFilter) -> Vec<Object> {
-        let own = self.own_entries(|key| {
+    /// Returns the objects after the filter's key, in order, and the last key that was looked at if there may be more. Without a label
+    /// selector, returns only one more than the limit, so that the caller knows whether there are more.
+    fn candidates(&self, filter: &CacheFilter, step: usize) -> (Vec<Object>, Option<ObjectKey>) {
+        let mut own = self.own_entries(|key| {
             filter.namespace.as_deref().is_none_or(|namespace| namespace == key.namespace())
                 && filter.after.as_ref().is_none_or(|after| key > after)
         });
@@ -203,16 +261,12 @@ impl View {
             Some(limit) if filter.labels.is_empty() => limit.saturating_add(1 + own.len()),
             _ => usize::MAX,
         };
-        let readers = match &filter.namespace {
-            Some(namespace) => self.cache.reader(namespace).into_iter().collect::<Vec<_>>(),
-            None => self.cache.readers.iter().collect(),
-        };
-        let mut objects: Vec<Object> =
-            readers.iter().flat_map(|reader| page(reader, filter, limit)).collect();
-        if readers.len() > 1 {
-            sort(&mut objects);
+        let (objects, searched_to) = self.cache.page(filter, limit, step);
+        if let Some(last) = &searched_to {
+            // Later own writes belong to the next page.
+            own.truncate(own.partition_point(|(key, _)| key <= last));
         }
-        self.with_own_writes(objects, &own, |_| true)
+        (self.with_own_writes(objects, &own, |_| true), searched_to)
     }
 
     /// Returns objects with this index value, after the place `from`. Looks at no more than `step` cached objects and as many own writes. Errors
@@ -415,24 +469,4 @@ impl View {
 /// Whether the key is among these own writes, which are in order.
 fn is_written(own: &[(ObjectKey, Entry)], key: &ObjectKey) -> bool {
     own.binary_search_by(|(written, _)| written.cmp(key)).is_ok()
-}
-
-/// Returns up to `limit` objects of the filter's namespace after its key, in order. The reader is locked for [`INDEX_STEP`] objects at a time, of
-/// which a narrow watch may see few.
-fn page(reader: &StoreReader, filter: &CacheFilter, limit: usize) -> Vec<Object> {
-    let (mut objects, mut after) = (Vec::new(), filter.after.clone());
-    while objects.len() < limit {
-        let max_found = limit - objects.len();
-        let scan = reader.scan(filter.namespace.as_deref(), after.as_ref(), INDEX_STEP, max_found);
-        objects.extend(scan.found);
-        after = scan.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    objects
-}
-
-fn sort(objects: &mut [Object]) {
-    objects.sort_by(|left, right| left.key().cmp(right.key()));
 }

@@ -358,6 +358,7 @@ impl HostAnswer {
             "cachePage" => Self::CachePage(CachePage {
                 items: canonical::parse_objects(value.get("items"))?,
                 more: value.get("more").and_then(Value::as_bool).ok_or("a page without `more`")?,
+                searched_to: value.get("searchedTo").and_then(Value::as_str).map(canonical::parse_key),
             }),
             "livePage" => Self::LivePage(LivePage {
                 items: canonical::parse_objects(value.get("items"))?,

@@ -77,7 +77,9 @@ fn of_answer(answer: &HostAnswer) -> usize {
         | HostAnswer::Time(_)
         | HostAnswer::HttpStatus(_) => 0,
         HostAnswer::Object(object) => object.as_ref().map_or(0, Object::unpacked_size),
-        HostAnswer::CachePage(page) => of_objects(&page.items),
+        HostAnswer::CachePage(page) => {
+            of_objects(&page.items) + page.searched_to.as_ref().map_or(0, |key| key.as_str().len())
+        }
         HostAnswer::LivePage(page) => of_objects(&page.items) + page.next.len(),
         HostAnswer::Objects(part) => of_objects(&part.found) + part.next.as_ref().map_or(0, of_cursor),
         HostAnswer::Keys(part) => {

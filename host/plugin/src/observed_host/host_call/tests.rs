@@ -30,7 +30,16 @@ fn answers_survive_a_round_trip() {
         HostAnswer::Abandoned,
         HostAnswer::Object(None),
         HostAnswer::Object(Some(object("a"))),
-        HostAnswer::CachePage(CachePage { items: vec![object("a"), object("b")], more: true }),
+        HostAnswer::CachePage(CachePage {
+            items: vec![object("a"), object("b")],
+            more: true,
+            searched_to: None,
+        }),
+        HostAnswer::CachePage(CachePage {
+            items: Vec::new(),
+            more: true,
+            searched_to: Some(ObjectKey::new("n", "b")),
+        }),
         HostAnswer::LivePage(LivePage { items: vec![object("a")], next: "token".to_owned() }),
         HostAnswer::Objects(IndexPage { found: vec![object("a")], next: Some(cursor.clone()) }),
         HostAnswer::Keys(IndexPage { found: vec![ObjectKey::cluster("a")], next: None }),

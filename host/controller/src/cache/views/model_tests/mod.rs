@@ -188,8 +188,9 @@ impl Run {
                 (0..NAMES.len()).filter_map(|name| self.expected(watch, &key(name))).collect();
             let by_key: Vec<Object> = (0..NAMES.len()).filter_map(|name| view.object(&key(name))).collect();
             assert_eq!(texts(&by_key), texts(&expected), "by key, of {}", watch.selector);
-            for limit in [1, 2, usize::MAX] {
-                assert_eq!(texts(&paged(view, limit)), texts(&expected), "in pages of {limit}");
+            for (limit, step) in [(1, 1), (1, 100), (2, 1), (2, 2), (usize::MAX, 1), (usize::MAX, 100)] {
+                let found = paged(view, limit, step);
+                assert_eq!(texts(&found), texts(&expected), "in pages of {limit}, in steps of {step}");
             }
             check_indexes(view, &expected);
         }
@@ -278,21 +279,26 @@ fn all_parts<T>(part: impl Fn(&IndexCursor) -> Result<IndexPage<T>, Misuse>) -> 
     found
 }
 
-fn paged(view: &View, limit: usize) -> Vec<Object> {
+/// Lists all objects, in pages of up to `limit` objects, for each of which `step` cached objects are looked at.
+fn paged(view: &View, limit: usize, step: usize) -> Vec<Object> {
     let mut objects: Vec<Object> = Vec::new();
+    let mut filter = CacheFilter {
+        namespace: Some("n".into()),
+        labels: LabelSelector::everything(),
+        after: None,
+        limit: Some(limit),
+    };
     loop {
-        let after = objects.last().map(|object| object.key().clone());
-        let filter = CacheFilter {
-            namespace: Some("n".into()),
-            labels: LabelSelector::everything(),
-            after,
-            limit: Some(limit),
-        };
-        let page = view.page(&filter);
+        let page = view.page(&filter, step);
+        assert!(page.items.len() <= limit);
         objects.extend(page.items);
         if !page.more {
             return objects;
         }
+        let last = objects.last().map(|object| object.key().clone());
+        let after = page.searched_to.or(last);
+        assert!(after > filter.after, "each page makes progress");
+        filter.after = after;
     }
 }
 
