@@ -31,6 +31,18 @@ async fn strategies_set_fields_of_secrets_leases_services_and_namespaces() {
 }
 
 #[tokio::test]
+async fn a_put_with_a_uid_creates_nothing() {
+    let api = Api::new();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    let put = async |uid: &str| api.put(path, &json!({"metadata": {"name": "l", "uid": uid}})).await;
+    let refused = put("u").await.fails(409, "Conflict");
+    let expected = "Operation cannot be fulfilled on leases.coordination.k8s.io \"l\": StorageError: invalid object, Code: 4, Key: \
+         /registry/leases/default/l, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: u, UID in object meta: ";
+    assert_eq!(refused["message"], expected);
+    assert_eq!(put("").await.code, 201);
+}
+
+#[tokio::test]
 async fn pod_specification_is_immutable_except_as_in_kubernetes() {
     let api = Api::new();
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});

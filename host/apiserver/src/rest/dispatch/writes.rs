@@ -9,7 +9,7 @@ use crate::request::body;
 use crate::request::options::WriteOptions;
 use crate::respond::{self, ApiResponse};
 use crate::rest::subresources::scale;
-use crate::rest::verbs::update::{ProposedUpdate, UpdateTarget, update_admitted};
+use crate::rest::verbs::update::{ProposedUpdate, UpdateTarget, check_uid, update_admitted};
 use crate::rest::verbs::{create, patch};
 use crate::rest::write_steps::admit;
 use crate::rest::{WriteResult, with_warnings};
@@ -69,6 +69,7 @@ impl Call<'_> {
         if let (true, true, Some(created_through)) =
             (missing, endpoint.resource.strategy.create_on_update, creates_through)
         {
+            check_uid(endpoint, (namespace, name), "", &value)?;
             let options = WriteOptions { created_through, ..options };
             self.state.access.authorize_create(self.user, endpoint, self.namespace(), name)?;
             meta::metadata_mut(&mut value).remove("resourceVersion");

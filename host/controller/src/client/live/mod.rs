@@ -1,5 +1,6 @@
 //! A plugin's `client` import: requests on its behalf, checked against its grants.
 
+mod creation;
 mod target;
 
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use pilothouse_plugin::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use creation::put_may_create;
 use target::{ManifestTarget, TargetRequest, check_manager, object_path};
 
 use super::write_outcome::{WriteOutcome, parse_object};
@@ -164,6 +167,10 @@ impl LiveClient {
             self.resolve_manifest(&manifest, "update", subresource).await?;
         let path =
             object_path(&resource, &key, subresource)? + &query(&[("fieldManager", &self.field_manager)]);
+        let manifest = match put_may_create(&resource, subresource) {
+            true => self.restrict_creation(&resource, &key, manifest)?,
+            false => manifest,
+        };
         let payload = Payload::json(manifest);
         let subresource = !subresource.is_empty();
         let write = Write { method: Method::PUT, path, payload, resource, key, subresource, charge };
@@ -189,15 +196,16 @@ impl LiveClient {
                 (APPLY_PATCH, field_manager.as_deref(), if *force { "true" } else { "" })
             }
         };
-        let may_create = matches!(patch.patch_type, PatchType::Apply { .. }) && subresource.is_empty();
-        if may_create && !self.writer.knows(&resource, key) {
-            self.resolve(target, TargetRequest { verb: "create", ..request }).await?;
-        }
         let manager = manager.unwrap_or(&self.field_manager);
         check_manager(manager, &self.field_manager)?;
         let path = object_path(&resource, key, subresource)?
             + &query(&[("fieldManager", manager), ("force", force)]);
-        let payload = Payload { content_type, body: patch.body.into() };
+        let may_create = matches!(patch.patch_type, PatchType::Apply { .. }) && subresource.is_empty();
+        let body = match may_create {
+            true => self.restrict_creation(&resource, key, patch.body)?,
+            false => patch.body,
+        };
+        let payload = Payload { content_type, body: body.into() };
         let (key, subresource) = (key.clone(), !subresource.is_empty());
         let write = Write { method: Method::PATCH, path, payload, resource, key, subresource, charge };
         self.writer.send(caller, write).await

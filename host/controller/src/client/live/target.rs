@@ -120,15 +120,23 @@ impl LiveClient {
 
     /// Checks the grants for the resource that discovery found.
     fn check_grant(&self, resource: &ResourceType, request: TargetRequest<'_>) -> Result<(), ApiError> {
+        self.check_grant_quietly(resource, request).map_err(|missing| self.deny_and_log(missing))
+    }
+
+    /// Like [`check_grant`](Self::check_grant), but logs nothing: the caller may do without the grant.
+    pub(super) fn check_grant_quietly(
+        &self,
+        resource: &ResourceType,
+        request: TargetRequest<'_>,
+    ) -> Result<(), MissingGrant> {
         let name = request.resource(&resource.plural);
         let TargetRequest { verb, namespace, .. } = request;
         let (group, namespaced) = (&resource.group, resource.namespaced);
-        let access = AccessRequest { group, resource: &name, verb, namespace, namespaced };
-        self.grants.check(access).map_err(|missing| self.deny_and_log(missing))
+        self.grants.check(AccessRequest { group, resource: &name, verb, namespace, namespaced })
     }
 
     /// Returns the error for the guest, and logs what the guest cannot know: which of descriptor and sidecar lacks the rule.
-    fn deny_and_log(&self, missing: MissingGrant) -> ApiError {
+    pub(super) fn deny_and_log(&self, missing: MissingGrant) -> ApiError {
         if self.record_denial(&missing.suggestion) {
             let (problem, remedy) = missing.describe(&self.field_manager);
             self.writer.log().failure(

@@ -70,9 +70,9 @@ impl Writer {
         &self.plugin.log
     }
 
-    /// Whether the plugin has written an object with this key, or its watches have one.
-    pub(super) fn knows(&self, resource: &ResourceType, key: &ObjectKey) -> bool {
-        !self.plugin.writes.uid(resource, key).is_empty()
+    /// Returns the UID of the object with this key that the plugin has written, or that its watches have; "" without one.
+    pub(super) fn uid(&self, resource: &ResourceType, key: &ObjectKey) -> String {
+        self.plugin.writes.uid(resource, key)
     }
 
     /// Sends a write on behalf of a reconcile. Returns its outcome once the plugin's own reads show it.

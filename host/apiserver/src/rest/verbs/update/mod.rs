@@ -9,6 +9,7 @@ use serde_json::Value;
 
 pub(in crate::rest) use new_state::prepare;
 use preconditions::check_preconditions;
+pub(in crate::rest) use preconditions::check_uid;
 
 use crate::admission::{Admission, NoBuiltIn, Objects, Operation, WriteRequest};
 use crate::meta;

@@ -35,16 +35,26 @@ pub(super) fn check_preconditions(
     } else if before != after {
         return Err(Status::modified(about, name));
     }
-    let (before, after) = (meta::text(old, "uid"), meta::text(new, "uid"));
-    if !after.is_empty() && before != after {
-        let problem = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
-             UID in precondition: {after}, UID in object meta: {before}",
-            storage_key(endpoint, meta::text(old, "namespace"), name)
-        );
-        return Err(Status::conflict(about, name, &problem));
+    check_uid(endpoint, (meta::text(old, "namespace"), name), meta::text(old, "uid"), new)
+}
+
+/// Errors if the client expects another UID than `uid`, which is "" if the object does not exist.
+pub(in crate::rest) fn check_uid(
+    endpoint: &Endpoint,
+    (namespace, name): (&str, &str),
+    uid: &str,
+    new: &Value,
+) -> Result<(), Status> {
+    let expected = meta::text(new, "uid");
+    if expected.is_empty() || expected == uid {
+        return Ok(());
     }
-    Ok(())
+    let problem = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+         UID in precondition: {expected}, UID in object meta: {uid}",
+        storage_key(endpoint, namespace, name)
+    );
+    Err(Status::conflict(endpoint.resource_ref(), name, &problem))
 }
 
 /// Returns the key under which kube-apiserver stores an object in etcd.
