@@ -42,8 +42,8 @@ pub use api_error::{ApiError, Cause, Rule};
 pub use artifact::{KeepError, KeptCode, check_cache_directory};
 pub use call::{Call, DescribeError, Failure, HostContext, Observation, Outcome, Reason, Request};
 pub use compile::{
-    COMPILER_MEMORY_PREFIX, CacheDirectory, CompilePermit, CompileStats, CompilerProcess, LoadPermit,
-    WriteError, write_compiled,
+    CHECK_ARGUMENT, COMPILER_MEMORY_PREFIX, CacheDirectory, CompilePermit, CompileStats, CompilerProcess,
+    LoadPermit, WriteError, check_plugin, write_compiled,
 };
 pub use compiled_plugin::{CompiledPlugin, Exports, Form, MappedCode};
 pub use crash_marker::{CrashMarker, PreviousCrash};

@@ -1,15 +1,13 @@
 //! Gets a version's code: that of a running version, from the cache, or by compiling the file.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
-use pilothouse_plugin::{CompiledPlugin, Engine, LogLevel};
+use pilothouse_plugin::{CompiledPlugin, Engine, LoadPermit, LogLevel};
 
 use super::files::{FileInfo, read, wasm};
 use super::next_version::{code_in_use, next_version};
 use super::speculative_compile::SpeculativeCompile;
 use super::{LoadInputs, LoadOutcome, LoadProblem, LoadStep, Report};
-use crate::directory::PluginFiles;
 use crate::guest_host::PluginServices;
 use crate::load::version::Role;
 use crate::rollout::KnownVersion;
@@ -32,7 +30,7 @@ pub(super) async fn load_code(
     speculative: Option<SpeculativeCompile>,
 ) -> Result<ControlFlow<LoadOutcome, LoadedCode>, LoadProblem> {
     let LoadInputs { services, plugin, files, sidecar, running, canary, report } = inputs;
-    let _load_permit = services.engine.acquire_load_permit().await;
+    let load_permit = services.engine.acquire_load_permit().await;
     let file = read(files, sidecar_text).await?;
     let (role, replacement) = match next_version(&plugin.rollout, sidecar, &file, *running, *canary) {
         ControlFlow::Continue(next) => next,
@@ -41,43 +39,29 @@ pub(super) async fn load_code(
     let may_run_alone = role == Role::BesideCanary && running.is_none();
     let digest = replacement.as_ref().map_or(&file.digest, |version| &version.digest);
     let in_use = code_in_use([*running, *canary], digest);
-    let kept =
-        kept_code(&services.engine, plugin, in_use, replacement, &files.wasm, &file, may_run_alone).await?;
+    let kept = kept_code(&services.engine, plugin, in_use, replacement, &file, may_run_alone).await?;
     let is_replacement = kept.is_some();
     let role = if may_run_alone && !is_replacement { Role::Alone } else { role };
-    let code = match kept {
-        Some(code) => code,
-        None => file_code(&services.engine, plugin, in_use, speculative, files, &file, report).await?,
+    let code = match (kept, files.as_in_memory()) {
+        (Some(code), _) => code,
+        (None, Some(in_memory)) => in_memory.code.clone(),
+        (None, None) => {
+            code(&services.engine, plugin, in_use, speculative, &file, report, load_permit).await?
+        }
     };
     Ok(ControlFlow::Continue(LoadedCode { code, file, role, is_replacement }))
 }
 
-/// Returns the code of the files, or that of a plugin which is in memory.
-async fn file_code(
-    engine: &Engine,
-    plugin: &PluginServices,
-    running: Option<&CompiledPlugin>,
-    speculative: Option<SpeculativeCompile>,
-    files: &PluginFiles,
-    read: &FileInfo,
-    report: &Report,
-) -> Result<CompiledPlugin, LoadProblem> {
-    match files.as_in_memory() {
-        Some(in_memory) => Ok(in_memory.code.clone()),
-        None => code(engine, plugin, running, speculative, &files.wasm, read, report).await,
-    }
-}
-
 /// Returns the code of the file: that of the running version if only the sidecar changed. The plugin's log and status show a
-/// compilation.
+/// compilation. A file that is no plugin is refused before it waits for a compiler.
 async fn code(
     engine: &Engine,
     plugin: &PluginServices,
     running: Option<&CompiledPlugin>,
     speculative: Option<SpeculativeCompile>,
-    path: &Path,
     read: &FileInfo,
     report: &Report,
+    load_permit: LoadPermit,
 ) -> Result<CompiledPlugin, LoadProblem> {
     if let Some(code) = running.filter(|code| code.digest() == read.digest) {
         return Ok(code.clone());
@@ -98,13 +82,17 @@ async fn code(
     let code = match code {
         Some(code) => code,
         None => {
-            let wasm = wasm(path, read.sum).await?;
+            let wasm = wasm(&read.path, read.sum).await?;
             let _compiling = begin();
-            let compile_permit = engine.acquire_compile_permit().await;
-            // A plugin with the same content may have been compiled during the wait.
-            match engine.load_cached(read.sum, read.size).await? {
-                Some(code) => code,
-                None => engine.compile(wasm, read.sum, compile_permit).await?,
+            match engine.try_acquire_compile_permit() {
+                // The compiler checks the file first.
+                Some(compile_permit) => engine.compile(wasm, read.sum, compile_permit).await?,
+                None => {
+                    // Neither the file nor the permit is held during the wait, which may be long: other loads go on meanwhile.
+                    drop(engine.check(wasm).await?);
+                    drop(load_permit);
+                    compile_after_wait(engine, read).await?
+                }
             }
         }
     };
@@ -114,13 +102,23 @@ async fn code(
     Ok(code)
 }
 
+/// Waits for a compiler, and compiles the file.
+async fn compile_after_wait(engine: &Engine, read: &FileInfo) -> Result<CompiledPlugin, LoadProblem> {
+    let compile_permit = engine.acquire_compile_permit().await;
+    // A plugin with the same content may have been compiled during the wait.
+    if let Some(code) = engine.load_cached(read.sum, read.size).await? {
+        return Ok(code);
+    }
+    let wasm = wasm(&read.path, read.sum).await?;
+    Ok(engine.compile(wasm, read.sum, compile_permit).await?)
+}
+
 /// Returns the code of `version`, which is to run in place of that of the file; `None` without one.
 async fn kept_code(
     engine: &Engine,
     plugin: &PluginServices,
     running: Option<&CompiledPlugin>,
     version: Option<KnownVersion>,
-    path: &Path,
     read: &FileInfo,
     may_run_alone: bool,
 ) -> Result<Option<CompiledPlugin>, LoadProblem> {
@@ -136,7 +134,7 @@ async fn kept_code(
         return Ok(code);
     }
     let problem = LoadProblem::NotKept {
-        path: path.to_owned(),
+        path: read.path.clone(),
         plugin: plugin.name.clone(),
         version,
         file_digest: read.digest.clone(),
@@ -164,6 +162,7 @@ fn without_kept_code(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -176,7 +175,19 @@ mod tests {
     fn written(path: &Path, wasm: &[u8]) -> FileInfo {
         std::fs::write(path, wasm).expect("written");
         let (sum, size) = sum(path).expect("readable");
-        FileInfo { sum, size, digest: hex(&sum), sidecar_text: String::new() }
+        FileInfo { path: path.to_owned(), sum, size, digest: hex(&sum), sidecar_text: String::new() }
+    }
+
+    /// The code of a file, for a load that has nothing else.
+    async fn code_of(
+        engine: &Engine,
+        plugin: &PluginServices,
+        running: Option<&CompiledPlugin>,
+        read: &FileInfo,
+        report: &Report,
+    ) -> Result<CompiledPlugin, LoadProblem> {
+        let load_permit = engine.acquire_load_permit().await;
+        code(engine, plugin, running, None, read, report, load_permit).await
     }
 
     fn plugin() -> PluginServices {
@@ -202,13 +213,13 @@ mod tests {
         let wasm = wat::parse_file(path).expect("a guest");
         let path = folder.path().join("p.wasm");
         let read = written(&path, &wasm);
-        let compiled = code(&engine, &plugin, None, None, &path, &read, &report).await.expect("a plugin");
+        let compiled = code_of(&engine, &plugin, None, &read, &report).await.expect("a plugin");
         assert!(compiled.compile_time().is_some());
         let log = log_of(&plugin);
         let [first, second] = &log[..] else { panic!("{log:?}") };
         assert!(first == "compiling" && second.starts_with("compiled in "), "{log:?}");
         assert_eq!(plugin.compile_status.since(), None, "it is over");
-        let cached = code(&engine, &plugin, None, None, &path, &read, &report).await.expect("a plugin");
+        let cached = code_of(&engine, &plugin, None, &read, &report).await.expect("a plugin");
         assert_eq!((cached.compile_time(), log_of(&plugin).len()), (None, 2));
     }
 
@@ -223,12 +234,12 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
         let path_of = |name: &str| folder.path().join(name);
         let wasm = wat::parse_file(path).expect("a guest");
-        let reads = ["a.wasm", "b.wasm"].map(|name| (path_of(name), written(&path_of(name), &wasm)));
+        let reads = ["a.wasm", "b.wasm"].map(|name| written(&path_of(name), &wasm));
         let guests = [plugin(), plugin()];
         let mut permits: Vec<_> = std::iter::from_fn(|| engine.try_acquire_compile_permit()).collect();
-        let codes = reads.iter().zip(&guests).map(|((path, read), plugin)| {
+        let codes = reads.iter().zip(&guests).map(|(read, plugin)| {
             let (engine, report) = (&engine, &report);
-            async move { code(engine, plugin, None, None, path, read, report).await.expect("a plugin") }
+            async move { code_of(engine, plugin, None, read, report).await.expect("a plugin") }
         });
         // Both wait for the one permit that is released once both have looked into the cache.
         let release = async {
@@ -243,6 +254,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_file_that_is_no_plugin_is_refused_while_others_wait_for_a_compiler() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (engine, plugin) = (Engine::new(EngineOptions::default()).expect("an engine"), plugin());
+        let report: Report = Arc::new(|_| {});
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../plugin/tests/guests/done.wat");
+        let wasm = wat::parse_file(path).expect("a guest");
+        let _permits: Vec<_> = std::iter::from_fn(|| engine.try_acquire_compile_permit()).collect();
+        // More loads than may be under way at a time. Each waits for a compiler, which none gets.
+        let good = written(&folder.path().join("good.wasm"), &wasm);
+        let waiting = (0..100).map(|_| code_of(&engine, &plugin, None, &good, &report));
+        let waiting = futures::future::join_all(waiting);
+        let exports_nothing = b"\0asm\x01\0\0\0";
+        let refused = async {
+            for invalid in [&wasm[..wasm.len() - 20], &exports_nothing[..], &b"no wasm"[..]] {
+                let invalid = written(&folder.path().join("bad.wasm"), invalid);
+                let refused = code_of(&engine, &plugin, None, &invalid, &report).await.err();
+                assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
+            }
+        };
+        // Long enough for any machine: without the check, the loads wait for ever.
+        let limited = tokio::time::timeout(std::time::Duration::from_mins(2), refused);
+        tokio::select! {
+            biased;
+            _ = waiting => unreachable!("there is no compiler for them"),
+            ended = limited => ended.expect("the invalid files are refused"),
+        }
+    }
+
+    #[tokio::test]
     async fn a_version_that_runs_in_place_of_the_files_comes_from_the_cache() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache =
@@ -254,16 +294,16 @@ mod tests {
         let wasm = wat::parse_file(path).expect("a guest");
         let path = folder.path().join("p.wasm");
         let old = written(&path, &wasm);
-        let compiled = code(&engine, &plugin, None, None, &path, &old, &report).await.expect("a plugin");
+        let compiled = code_of(&engine, &plugin, None, &old, &report).await.expect("a plugin");
         drop(compiled);
         let new = written(&path, b"another file");
         let version = KnownVersion::new(&old.digest, old.size, "1.0.0");
-        let kept = kept_code(&engine, &plugin, None, Some(version), &path, &new, false).await;
+        let kept = kept_code(&engine, &plugin, None, Some(version), &new, false).await;
         let kept = kept.expect("no problem").expect("it is cached");
         assert_eq!((kept.digest(), kept.size(), kept.compile_time()), (&*old.digest, old.size, None));
         for digest in ["ab".repeat(32), "no digest".to_owned()] {
             let version = KnownVersion::new(&digest, 1, "0.9.0");
-            let kept = kept_code(&engine, &plugin, None, Some(version), &path, &new, false).await;
+            let kept = kept_code(&engine, &plugin, None, Some(version), &new, false).await;
             let Err(problem) = kept else {
                 panic!("{digest} is not cached");
             };
@@ -306,18 +346,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("p.wasm");
         let read = written(&path, &wasm);
-        let running = code(&engine, &plugin, None, None, &path, &read, &report).await.expect("a plugin");
+        let running = code_of(&engine, &plugin, None, &read, &report).await.expect("a plugin");
         assert_eq!((running.digest(), running.size()), (read.digest.as_str(), wasm.len()));
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
         // If these bytes were read, they would be refused.
         let other = written(&path, b"no wasm");
-        let again = code(&engine, &plugin, Some(&running), None, &path, &read, &report).await;
+        let again = code_of(&engine, &plugin, Some(&running), &read, &report).await;
         assert_eq!(again.expect("the same").digest(), read.digest);
         assert_eq!(compiled.load(Ordering::Relaxed), 1);
-        let refused = code(&engine, &plugin, Some(&running), None, &path, &other, &report).await.err();
+        let refused = code_of(&engine, &plugin, Some(&running), &other, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Code(_))), "{refused:?}");
         // A file is not compiled under the SHA-256 of another.
-        let refused = code(&engine, &plugin, None, None, &path, &read, &report).await.err();
+        let refused = code_of(&engine, &plugin, None, &read, &report).await.err();
         assert!(matches!(refused, Some(LoadProblem::Changing { .. })), "{refused:?}");
     }
 }

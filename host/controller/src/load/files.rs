@@ -1,7 +1,7 @@
 //! Reads a plugin's files for a load.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pilothouse_plugin::blocking;
 use sha2::{Digest, Sha256};
@@ -13,6 +13,8 @@ use crate::directory::plugin_file::{self, FileProblem};
 /// What a load knows about a plugin's files. The .wasm is not kept: it is read again only if it must be
 /// compiled, and most plugins have been compiled before.
 pub(super) struct FileInfo {
+    /// The .wasm.
+    pub(super) path: PathBuf,
     pub(super) sum: [u8; 32],
     pub(super) size: usize,
     /// The same SHA-256, in hex.
@@ -35,15 +37,16 @@ pub(crate) const MAX_WASM: u64 = 256 << 20;
 
 /// Hashes the .wasm that this sidecar belongs to.
 pub(super) async fn read(files: &PluginFiles, sidecar_text: String) -> Result<FileInfo, LoadProblem> {
+    let path = files.wasm.clone();
     if let Some(in_memory) = files.as_in_memory() {
         let (digest, size) = (in_memory.code.digest().to_owned(), in_memory.code.size());
-        return Ok(FileInfo { sum: parse_hex(&digest), size, digest, sidecar_text });
+        return Ok(FileInfo { path, sum: parse_hex(&digest), size, digest, sidecar_text });
     }
-    let (sum, size) = sum_blocking(&files.wasm).await?;
+    let (sum, size) = sum_blocking(&path).await?;
     if !files.are_current() {
-        return Err(LoadProblem::Changing { path: files.wasm.clone() });
+        return Err(LoadProblem::Changing { path });
     }
-    Ok(FileInfo { sum, size, digest: hex(&sum), sidecar_text })
+    Ok(FileInfo { path, sum, size, digest: hex(&sum), sidecar_text })
 }
 
 /// Returns the SHA-256 that [`hex`] wrote; zeros for another text.

@@ -309,6 +309,18 @@ pub(crate) struct Compile {
     pub(crate) counts_instructions: bool,
     /// Size of the plugin in bytes.
     pub(crate) size: usize,
+    /// What to do with the plugin.
+    #[arg(value_enum, default_value_t = CompileTask::Compile)]
+    pub(crate) task: CompileTask,
+}
+
+/// What a compiler process does with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompileTask {
+    /// Compile it.
+    Compile,
+    /// Only check it.
+    Check,
 }
 
 #[cfg(test)]
@@ -317,6 +329,11 @@ mod tests {
 
     use super::parsing::OPTIONAL_COMMANDS;
     use super::*;
+
+    #[test]
+    fn the_host_starts_a_check_by_its_name() {
+        assert_eq!(CompileTask::from_str(pilothouse_plugin::CHECK_ARGUMENT, false), Ok(CompileTask::Check));
+    }
 
     #[test]
     fn clap_accepts_the_definition() {

@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-pub use process::{COMPILER_MEMORY_PREFIX, CompilerProcess};
+pub use process::{CHECK_ARGUMENT, COMPILER_MEMORY_PREFIX, CompilerProcess};
 
 use crate::artifact::{
     self, ArtifactDirectory, ArtifactKey, KeepError, KeptCode, MappedArtifact, Sha256Sum, VerifiedFile,
@@ -78,6 +78,8 @@ pub(crate) struct CompilePipeline {
     compile_permits: Arc<Semaphore>,
     /// One permit for compiling a large plugin: the memory that a compiler takes grows with the plugin.
     large_permit: Semaphore,
+    /// One permit per check that may run.
+    check_permits: Semaphore,
     load_permits: Arc<Semaphore>,
     cached: AtomicU64,
     compiled: AtomicU64,
@@ -123,12 +125,14 @@ impl CompilePipeline {
             });
         // One core is left for the plugins that run already.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let compilers = cores.saturating_sub(1).max(1);
         Self {
             engine_fingerprint: artifact::engine_fingerprint(wasm),
             directory,
             process,
-            compile_permits: Arc::new(Semaphore::new(cores.saturating_sub(1).max(1))),
+            compile_permits: Arc::new(Semaphore::new(compilers)),
             large_permit: Semaphore::new(1),
+            check_permits: Semaphore::new(compilers),
             load_permits: Arc::new(Semaphore::new(LOADS_PER_CORE * cores.max(2))),
             cached: AtomicU64::new(0),
             compiled: AtomicU64::new(0),
@@ -166,8 +170,8 @@ impl CompilePipeline {
 }
 
 impl Engine {
-    /// Waits for the permission to load a plugin. Callers acquire it before they read the file, and hold it until the plugin is loaded, so
-    /// that a thousand plugins are not all in memory at a time.
+    /// Waits for the permission to load a plugin. Callers acquire it before they read the file, and hold it until the plugin is loaded or waits
+    /// for a compiler without its bytes, so that a thousand plugins are not all in memory at a time.
     ///
     /// Cancel safe: dropping the future gives up the place in the queue.
     pub async fn acquire_load_permit(&self) -> LoadPermit {
@@ -278,6 +282,26 @@ impl Engine {
         }
     }
 
+    /// Checks the bytes of a plugin's file without compiling them, and returns them. Finds what [`compile`](Self::compile) would find before it
+    /// compiles, so that a file that is no plugin need not wait for a compiler.
+    ///
+    /// Works as `compile` does: in a process of its own, if there is one, with its limits of memory and time, or on a thread for blocking work.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn check(&self, bytes: Vec<u8>) -> Result<Vec<u8>, LoadError> {
+        self.check_size(bytes.len())?;
+        let pipeline = &self.shared.pipeline;
+        // An error would mean that the semaphore was closed, which nobody does.
+        let _permit = pipeline.check_permits.acquire().await.ok();
+        if let Some(process) = &pipeline.process {
+            Box::pin(process.check(&bytes)).await?;
+            return Ok(bytes);
+        }
+        let engine = self.clone();
+        blocking(move || check_plugin(&engine.shared.options, &bytes).map(|()| bytes)).await
+    }
+
     /// Checks, compiles and links a plugin from the bytes of its file and their SHA-256.
     ///
     /// Takes from milliseconds to seconds of CPU time, on threads for blocking work or in a process of its own. Runs no code of the
@@ -290,7 +314,7 @@ impl Engine {
     /// Outside a tokio runtime.
     pub async fn compile(
         &self,
-        bytes: Vec<u8>,
+        mut bytes: Vec<u8>,
         digest: [u8; 32],
         permit: CompilePermit,
     ) -> Result<CompiledPlugin, LoadError> {
@@ -298,11 +322,15 @@ impl Engine {
         let pipeline = &self.shared.pipeline;
         pipeline.compiled.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
-        let _large_permit = match bytes.len() >= LARGE_PLUGIN {
-            // An error would mean that the semaphore was closed, which nobody does.
-            true => pipeline.large_permit.acquire().await.ok(),
-            false => None,
-        };
+        let mut large_permit = None;
+        if bytes.len() >= LARGE_PLUGIN {
+            large_permit = pipeline.large_permit.try_acquire().ok();
+            if large_permit.is_none() {
+                bytes = Box::pin(self.check(bytes)).await?;
+                // An error would mean that the semaphore was closed, which nobody does.
+                large_permit = pipeline.large_permit.acquire().await.ok();
+            }
+        }
         let (engine, key, size) = (self.clone(), pipeline.key(digest), bytes.len());
         let code = match &pipeline.process {
             Some(process) => {
@@ -312,7 +340,7 @@ impl Engine {
             }
             None => blocking(move || compile_in_process(&engine, &bytes, &key)).await,
         };
-        drop(permit);
+        drop((permit, large_permit));
         code.map(|code| code.with_compile_time(started.elapsed()))
     }
 }
@@ -325,6 +353,11 @@ pub fn write_compiled(options: &EngineOptions, bytes: &[u8], out: &mut dyn Write
     let wasm = engine::wasmtime_engine(options)?;
     let key = ArtifactKey { engine: artifact::engine_fingerprint(&wasm), plugin: Sha256Sum::of(bytes) };
     write(&wasm, options, bytes, &key, out)
+}
+
+/// Checks a plugin without compiling it. This is the work of a compiler process that only checks. Blocks.
+pub fn check_plugin(options: &EngineOptions, bytes: &[u8]) -> Result<(), LoadError> {
+    load::prepare(options.max_code_size, bytes).map(drop)
 }
 
 fn write(

@@ -1,4 +1,4 @@
-//! A process that compiles one plugin and ends. Its memory is freed when it ends, and a crash of it fails only the load of that plugin.
+//! A process that compiles or checks one plugin and ends. Its memory is freed when it ends, and a crash of it fails only the load of that plugin.
 //!
 //! The process reads the plugin from its standard input, which stays open: end of file means that the host is gone, and the process must
 //! end. Its standard output is the file for the result. If it exits with 1, its last line on standard error says what is wrong with the
@@ -20,7 +20,7 @@ use crate::artifact;
 use crate::load::one_line;
 
 /// How a compiler process is started. It gets the size of the plugin in bytes as its last argument, and calls
-/// [`write_compiled`](crate::write_compiled).
+/// [`write_compiled`](crate::write_compiled). With [`CHECK_ARGUMENT`] after the size, it calls [`check_plugin`](crate::check_plugin) instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompilerProcess {
     /// The executable. It must be this process's own, so that both have the same engine.
@@ -35,6 +35,10 @@ pub struct CompilerProcess {
 const REFUSAL_PREFIX: &str = "error: ";
 /// Prefix of the line on standard error that says how much memory the compiler process may take, in MiB.
 pub const COMPILER_MEMORY_PREFIX: &str = "memory in MiB: ";
+/// The argument after the size of a process that only checks the plugin.
+pub const CHECK_ARGUMENT: &str = "check";
+/// How long a check may take. A file that takes longer is left to the compiler, which has a timeout of its own.
+const CHECK_TIMEOUT: Duration = Duration::from_mins(1);
 /// How much of the end of standard error is kept, in bytes.
 const STDERR_TAIL_SIZE: usize = 8 << 10;
 
@@ -46,6 +50,40 @@ impl CompilerProcess {
     pub(super) async fn compile(&self, bytes: Vec<u8>) -> Result<File, LoadError> {
         let file = artifact::anonymous().map_err(|error| LoadError::artifact_file(&error))?;
         let output = file.try_clone().map_err(|error| LoadError::artifact_file(&error))?;
+        let running = self.run(bytes, &[], output.into());
+        let Ok(ended) = timeout(self.timeout, running).await else {
+            return Err(LoadError::Compile {
+                message: format!(
+                    "the compiler took longer than its limit of {} s: make the plugin smaller, or reduce the load of this machine",
+                    self.timeout.as_secs()
+                ),
+            });
+        };
+        let (status, stderr) = ended?;
+        if status.success() { Ok(file) } else { Err(load_error(status, &stderr)) }
+    }
+
+    /// Checks a plugin without compiling it. Errors only with what is wrong with the plugin: any other problem, such as a crash, is left to the
+    /// compiler, which reports it.
+    ///
+    /// # Cancellation safety
+    /// Dropping the future ends the process.
+    pub(super) async fn check(&self, bytes: &[u8]) -> Result<(), LoadError> {
+        let running = self.run(bytes, &[CHECK_ARGUMENT], Stdio::null());
+        let Ok(Ok((status, stderr))) = timeout(CHECK_TIMEOUT, running).await else { return Ok(()) };
+        match load_error(status, &stderr) {
+            refused @ LoadError::Refused(_) => Err(refused),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs the process with these arguments after the size of the plugin. Returns its status and the end of its standard error.
+    async fn run(
+        &self,
+        bytes: impl AsRef<[u8]>,
+        arguments: &[&str],
+        output: Stdio,
+    ) -> Result<(ExitStatus, String), LoadError> {
         let spawn_error = |error: std::io::Error| {
             LoadError::Internal(format!(
                 "cannot start the compiler process {}: {error}",
@@ -54,7 +92,8 @@ impl CompilerProcess {
         };
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
-            .arg(bytes.len().to_string())
+            .arg(bytes.as_ref().len().to_string())
+            .args(arguments)
             // The compiler needs nothing of this process's environment.
             .env_clear()
             .current_dir("/")
@@ -65,29 +104,17 @@ impl CompilerProcess {
             .spawn()
             .map_err(spawn_error)?;
         let (mut stdin, stderr) = (child.stdin.take(), child.stderr.take());
-        let running = async {
-            if let Some(stdin) = &mut stdin {
-                // Writing fails if the process ended early; its status and standard error say why.
-                let _ = stdin.write_all(&bytes).await;
-                let _ = stdin.flush().await;
-            }
-            drop(bytes);
-            let stderr = match stderr {
-                Some(stderr) => read_tail(stderr).await,
-                None => String::new(),
-            };
-            (child.wait().await, stderr)
+        if let Some(stdin) = &mut stdin {
+            // Writing fails if the process ended early; its status and standard error say why.
+            let _ = stdin.write_all(bytes.as_ref()).await;
+            let _ = stdin.flush().await;
+        }
+        drop(bytes);
+        let stderr = match stderr {
+            Some(stderr) => read_tail(stderr).await,
+            None => String::new(),
         };
-        let Ok((status, stderr)) = timeout(self.timeout, running).await else {
-            return Err(LoadError::Compile {
-                message: format!(
-                    "the compiler took longer than its limit of {} s: make the plugin smaller, or reduce the load of this machine",
-                    self.timeout.as_secs()
-                ),
-            });
-        };
-        let status = status.map_err(spawn_error)?;
-        if status.success() { Ok(file) } else { Err(load_error(status, &stderr)) }
+        Ok((child.wait().await.map_err(spawn_error)?, stderr))
     }
 }
 
@@ -179,6 +206,21 @@ mod tests {
         // The kernel or a user may have sent it.
         let text = ended_by("KILL").await;
         assert!(text.contains("was ended by signal 9") && text.contains("512"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_check_errors_only_with_what_is_wrong_with_the_plugin() {
+        let check = async |script: &str| shell(script).check(b"bytes").await;
+        let refused = check("echo \"error: $1 bytes for $2\" >&2; exit 1").await;
+        assert_eq!(refused, Err(LoadError::Refused("5 bytes for check".to_owned())));
+        assert_eq!(check("echo 'error: it succeeded' >&2").await, Ok(()));
+        assert_eq!(check("kill -SEGV $$").await, Ok(()), "the compiler reports the crash");
+        assert_eq!(check("exit 2").await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_that_does_not_end_is_left_to_the_compiler() {
+        assert_eq!(shell("cat >/dev/null").check(b"").await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

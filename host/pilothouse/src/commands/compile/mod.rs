@@ -1,5 +1,5 @@
-//! `pilothouse compile`: compiles one plugin from standard input to standard output. Only the host starts it; this module also holds
-//! the engine options that make the host do so.
+//! `pilothouse compile`: compiles one plugin from standard input to standard output, or only checks it. Only the host starts it; this module
+//! also holds the engine options that make the host do so.
 
 mod memory;
 
@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pilothouse_plugin::{
-    COMPILER_MEMORY_PREFIX, CacheDirectory, CompilerProcess, EngineOptions, write_compiled,
+    COMPILER_MEMORY_PREFIX, CacheDirectory, CompilerProcess, EngineOptions, check_plugin, write_compiled,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
-use crate::cli::{Compile, CompilerMode};
+use crate::cli::{Compile, CompileTask, CompilerMode};
 use crate::{CommandError, CommandResult};
 
 /// Maximum size of the compilation cache on disk: enough for a few hundred large plugins.
@@ -118,6 +118,12 @@ pub(crate) fn run(flags: &Compile) -> CommandResult {
             std::process::exit(1);
         }
     });
-    write_compiled(&common_options(flags.compiler, flags.counts_instructions), &bytes, &mut stdout().lock())
-        .map_err(|error| CommandError::Failure(error.to_string()))
+    let options = common_options(flags.compiler, flags.counts_instructions);
+    match flags.task {
+        CompileTask::Compile => write_compiled(&options, &bytes, &mut stdout().lock())
+            .map_err(|error| CommandError::Failure(error.to_string())),
+        CompileTask::Check => {
+            check_plugin(&options, &bytes).map_err(|error| CommandError::Failure(error.to_string()))
+        }
+    }
 }
