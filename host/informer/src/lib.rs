@@ -167,7 +167,9 @@ pub use shared::{
     SubscribeOptions, SubscriberDump, Subscription, wait_for_cache_sync,
 };
 pub use status::{InformerPhase, InformerStatus};
-pub use store::{IndexError, IndexFn, IndexValueCursor, ReadError, ScanPage, Store, StoreReader};
+pub use store::{
+    IndexError, IndexFn, IndexMemory, IndexValueCursor, ReadError, ScanPage, Store, StoreReader,
+};
 pub use work_queue::{
     ExponentialBackoff, KeyPayload, KeyState, KeyStatus, NoMetrics, PendingItem, Priority, QueueMetrics,
     QueueSnapshot, RateLimit, TokenBucket, WorkItem, WorkQueue, WorkQueueOptions,

@@ -17,7 +17,7 @@ use crate::fault::ByteCount;
 pub enum HostMemoryKind {
     /// Versions of objects that only the plugin's handles keep alive.
     Handles,
-    /// Values of the indexes that the plugin computes.
+    /// Values of the plugin's indexes.
     IndexValues,
     /// Queued keys without a cached object.
     QueuedKeys,
@@ -129,7 +129,7 @@ impl HostMemoryKind {
             Self::Handles => {
                 "close handles of objects that are no longer needed, and keep none between calls"
             }
-            Self::IndexValues => "compute fewer or shorter index values",
+            Self::IndexValues => "have fewer indexes, or fewer or shorter index values",
             Self::QueuedKeys => "queue objects that exist, or fewer keys at a time",
             Self::OwnWrites => {
                 "send fewer writes at a time; own writes are released when the watch delivers them"

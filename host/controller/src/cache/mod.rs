@@ -2,6 +2,7 @@
 
 pub(crate) mod computed;
 pub(crate) mod delivery_filter;
+pub(crate) mod index_account;
 pub(crate) mod indexer;
 pub(crate) mod own_writes;
 pub(crate) mod views;

@@ -239,7 +239,8 @@ async fn describe_version(
     let LoadInputs { services, plugin, files, sidecar, .. } = inputs;
     let config: Arc<str> = sidecar.config_json().into();
     let descriptor = describe(&services.engine, plugin, code, &config, files, sidecar).await?;
-    let limits = apply_limits(plugin, &descriptor, sidecar)?;
+    let is_first = inputs.running.is_none() && inputs.canary.is_none();
+    let limits = apply_limits(plugin, &descriptor, sidecar, is_first)?;
     Ok(DescribedVersion { descriptor, config, limits })
 }
 
@@ -291,11 +292,12 @@ async fn assemble_version(
 }
 
 /// Returns the limits of the new version, and raises the plugin's account of host memory to them. Logs which
-/// requests of the descriptor are not granted in full.
+/// requests of the descriptor are not granted in full. `is_first` says that no version runs.
 fn apply_limits(
     plugin: &PluginServices,
     descriptor: &Descriptor,
     sidecar: &Sidecar,
+    is_first: bool,
 ) -> Result<EffectiveLimits, LoadProblem> {
     let limits = limits::effective(Some(&descriptor.limits), &sidecar.limits)?;
     for clipped in &limits.clipped {
@@ -303,7 +305,11 @@ fn apply_limits(
     }
     // Until the new version is installed, the indexes of two versions are held.
     let index_values = plugin.host_memory.used_by(HostMemoryKind::IndexValues);
-    plugin.host_memory.raise_limit(limits.plugin.host_memory.saturating_add(index_values));
+    let host_memory = limits.plugin.host_memory.saturating_add(index_values);
+    match is_first {
+        true => plugin.host_memory.set_limit(host_memory),
+        false => plugin.host_memory.raise_limit(host_memory),
+    }
     Ok(limits)
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pilothouse_model::JsonPathError;
-use pilothouse_plugin::{DescribeError, LoadError, PreviousCrash};
+use pilothouse_plugin::{DescribeError, HostMemoryExceeded, LoadError, PreviousCrash};
 
 use crate::cache::indexer::NoInstance;
 use crate::client::{CrdError, DiscoveryError};
@@ -115,6 +115,8 @@ pub(crate) enum LoadProblem {
     NamespaceTrigger { watch: String, problem: String },
     #[error("the informer of watch {watch:?} has stopped: {problem}")]
     Informer { watch: String, problem: String },
+    #[error("the indexes of its watches do not fit: it {0}, or raise limits.hostMemory")]
+    IndexMemory(#[from] HostMemoryExceeded),
     #[error(transparent)]
     NoIndexInstance(#[from] NoInstance),
     #[error(

@@ -9,14 +9,15 @@ use pilothouse_informer::{
     FailureKind, IndexError, IndexFn, InformerKey, InformerPhase, SubscribeOptions, Subscription,
 };
 use pilothouse_model::{FieldSelector, GroupVersionKind, LabelSelector, ResourceType, Transform};
-use pilothouse_plugin::{HostMemory, MAX_INDEX_VALUE, MAX_INDEX_VALUES};
+use pilothouse_plugin::{HostMemory, HostMemoryKind, MAX_INDEX_VALUE, MAX_INDEX_VALUES};
 use tokio::time::{sleep, timeout};
 
 use super::authorization::{LoadAuthorization, crd_not_granted};
 use super::{LoadProblem, LoadServices, LoadStep, RECHECK_INTERVAL, Report};
 use crate::access::{Access, AccessMonitor, RequiredRead, Reviewer, forbidden, only_name};
 use crate::cache::computed::ComputedIndexes;
-use crate::cache::own_writes::OwnWrites;
+use crate::cache::index_account::IndexAccount;
+use crate::cache::own_writes::{OwnWrites, PluginWrites};
 use crate::cache::views::{SharedIndex, View, ViewIndex, Views, WatchCache};
 use crate::client::{DiscoveryError, Freshness};
 use crate::config::descriptor::{Descriptor, Index, Trigger, Watch};
@@ -65,7 +66,7 @@ pub(super) async fn subscribe(
         routes_of_watch.iter().for_each(|route| own_writes.add_filter(&route.subscribed.filter));
         let subscriptions =
             routes_of_watch.iter().map(|route| Arc::clone(&route.subscribed.subscription)).collect();
-        let view = view(watch, resource, subscriptions, own_writes, views.writes.memory().clone())?;
+        let view = view(watch, resource, subscriptions, own_writes, &views.writes)?;
         views.by_name.insert(watch.name.as_str().into(), Box::new(view));
         routes.extend(routes_of_watch);
     }
@@ -74,6 +75,7 @@ pub(super) async fn subscribe(
     for route in &routes {
         wait_for_sync(authorization, route, report).await?;
     }
+    check_index_memory(views.writes.memory())?;
     // The observer's subscriptions are made only after the sync, so that each delivers all objects at once.
     let mut observer_subscriptions = subscribe_observer(services, descriptor, &routes)?;
     // Both are constant for as long as the version runs.
@@ -304,7 +306,7 @@ fn view(
     resource: &ResourceType,
     subscriptions: Vec<Arc<Subscription>>,
     own_writes: Arc<OwnWrites>,
-    memory: HostMemory,
+    writes: &PluginWrites,
 ) -> Result<View, LoadProblem> {
     let mut indexes = BTreeMap::new();
     let mut index_handles = Vec::new();
@@ -313,7 +315,7 @@ fn view(
             indexes.insert(index.name.clone(), ViewIndex::Computed);
             continue;
         }
-        let known = shared_index(index)?;
+        let known = shared_index(index, writes.index_account())?;
         for subscription in &subscriptions {
             // The name is derived from the definition, so an index with this name is the same index.
             let handle = subscription.acquire_index(&known.name, known.function.clone());
@@ -345,13 +347,13 @@ fn view(
         cache,
         indexes,
         _index_handles: index_handles,
-        computed: ComputedIndexes::new(computed, memory),
+        computed: ComputedIndexes::new(computed, writes.memory().clone()),
         is_target: watch.trigger == Some(Trigger::Itself),
         own_writes,
     })
 }
 
-fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
+fn shared_index(index: &Index, account: Arc<IndexAccount>) -> Result<SharedIndex, LoadProblem> {
     let (name, function) = if let Some(label) = &index.label {
         (format!("label:{label}"), IndexFn::label(label.as_str()))
     } else if let Some(annotation) = &index.annotation {
@@ -362,7 +364,13 @@ fn shared_index(index: &Index) -> Result<SharedIndex, LoadProblem> {
         ("owner-uid".to_owned(), IndexFn::owner_uid())
     };
     // As for computed indexes: the informer evaluates these for every change of every object, for all plugins that name them.
-    Ok(SharedIndex { name, function: function.limited(MAX_INDEX_VALUES, MAX_INDEX_VALUE) })
+    let function = function.limited(MAX_INDEX_VALUES, MAX_INDEX_VALUE).charged_to(account);
+    Ok(SharedIndex { name, function })
+}
+
+/// Errors if the plugin's indexes leave no host memory for anything else. The informers have their lists, so they are complete.
+fn check_index_memory(memory: &HostMemory) -> Result<(), LoadProblem> {
+    Ok(memory.check(HostMemoryKind::IndexValues)?)
 }
 
 /// Waits until the informer has its first list, and reports at intervals why it has not. Does not wait for
@@ -420,18 +428,69 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_reload_does_not_reuse_a_subscription_that_has_ended() {
-        let api = pilothouse_apiserver::ApiServer::builder().build();
-        let client = kube::Client::new(api.service(), "default");
-        let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
-        let key = InformerKey::new(ResourceType {
+    fn namespaces() -> ResourceType {
+        ResourceType {
             group: String::new(),
             version: "v1".into(),
             kind: "Namespace".into(),
             plural: "namespaces".into(),
             namespaced: false,
-        });
+        }
+    }
+
+    #[tokio::test]
+    async fn the_indexes_of_a_plugin_are_charged_to_it_while_a_version_has_them() {
+        let api = pilothouse_apiserver::ApiServer::builder().build();
+        let client = kube::Client::new(api.service(), "default");
+        let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+        let memory = HostMemory::new(1 << 20);
+        let writes = PluginWrites::new(memory.clone());
+        let used = || memory.used_by(HostMemoryKind::IndexValues);
+        let view = async |indexes: serde_json::Value| {
+            let watch = serde_json::json!({
+                "name": "namespaces", "apiVersion": "v1", "kind": "Namespace", "indexes": indexes,
+            });
+            let watch: Watch = serde_json::from_value(watch).expect("a watch");
+            let key = InformerKey::new(namespaces());
+            let subscription = informers.subscribe(key, SubscribeOptions::default()).expect("open");
+            while !subscription.status().synced {
+                tokio::task::yield_now().await;
+            }
+            let own_writes = writes.for_resource(&namespaces());
+            view(&watch, &namespaces(), vec![Arc::new(subscription)], own_writes, &writes).expect("a view")
+        };
+        let by_name = serde_json::json!([{"name": "byName", "label": "kubernetes.io/metadata.name"}]);
+        let one = view(by_name.clone()).await;
+        let bytes = used();
+        assert!(bytes > 1000, "four namespaces with a label each: {bytes}");
+        let another = view(by_name).await;
+        assert_eq!(used(), bytes, "another version, with a subscription of its own, has the same index");
+        let more = view(serde_json::json!([{"name": "byPhase", "field": ".status.phase"}])).await;
+        assert!(used() > bytes, "another index");
+        drop((one, more));
+        assert_eq!(used(), bytes);
+        drop(another);
+        assert_eq!(used(), 0);
+    }
+
+    #[test]
+    fn indexes_beyond_the_host_memory_are_refused_with_the_limits_name() {
+        let memory = HostMemory::new(1 << 20);
+        memory.add(HostMemoryKind::IndexValues, 1 << 20);
+        assert!(check_index_memory(&memory).is_ok());
+        memory.add(HostMemoryKind::IndexValues, 1 << 20);
+        let problem = check_index_memory(&memory).expect_err("too much");
+        let expected = "the indexes of its watches do not fit: it exceeded limits.hostMemory of 1 MiB by growing to 2 MiB with index \
+             values: have fewer indexes, or fewer or shorter index values, or raise limits.hostMemory";
+        assert_eq!((problem.to_string().as_str(), problem.is_transient()), (expected, false));
+    }
+
+    #[tokio::test]
+    async fn a_reload_does_not_reuse_a_subscription_that_has_ended() {
+        let api = pilothouse_apiserver::ApiServer::builder().build();
+        let client = kube::Client::new(api.service(), "default");
+        let informers = InformerRegistry::new(KubeListWatches::new(client), InformerOptions::default());
+        let key = InformerKey::new(namespaces());
         let subscription =
             Arc::new(informers.subscribe(key.clone(), SubscribeOptions::default()).expect("open"));
         let reusable = || {

@@ -31,6 +31,16 @@ pub struct IndexFn {
     limits: Option<Limits>,
     /// Whether an object was left out because of the limits, and the log says so.
     has_warned: Arc<AtomicBool>,
+    memory: Option<Arc<dyn IndexMemory>>,
+}
+
+/// An account to which the memory of an index is charged; see [`IndexFn::charged_to`]. The store is locked during the calls, so they must only
+/// count.
+pub trait IndexMemory: Send + Sync {
+    /// The index takes this many bytes more.
+    fn grew(&self, bytes: usize);
+    /// The index takes this many bytes less.
+    fn shrank(&self, bytes: usize);
 }
 
 /// Limits of the values of one object.
@@ -88,7 +98,21 @@ impl IndexFn {
         unchanged: fn(&Object, &Object) -> bool,
         function: Arc<Function>,
     ) -> Self {
-        Self { identity, function, unchanged, limits: None, has_warned: Arc::default() }
+        Self { identity, function, unchanged, limits: None, has_warned: Arc::default(), memory: None }
+    }
+
+    /// Charges the memory of the index to an account for as long as the subscriber or the store has it. Subscribers with equal functions share
+    /// one index, and all of it is charged to each of their accounts, once to the same [`Arc`]. The number of bytes is an estimate that depends
+    /// on the content of the index only.
+    #[must_use]
+    pub fn charged_to(self, memory: Arc<dyn IndexMemory>) -> Self {
+        Self { memory: Some(memory), ..self }
+    }
+
+    /// Returns the account, and the function without it.
+    pub(super) fn split_memory(self) -> (Self, Option<Arc<dyn IndexMemory>>) {
+        let memory = self.memory.clone();
+        (Self { memory: None, ..self }, memory)
     }
 
     /// Limits the values of one object, duplicates included, and the bytes of each. The index leaves out an object that exceeds a limit,

@@ -30,7 +30,7 @@ use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use pilothouse_model::{Object, ObjectKey};
 
 use crate::options::Compression;
-pub use index::{IndexError, IndexFn};
+pub use index::{IndexError, IndexFn, IndexMemory};
 pub(crate) use object_map::{ObjectMap, PrefetchPipeline};
 use packing::Packer;
 pub use reader::{IndexValueCursor, ScanPage, StoreReader};
@@ -137,6 +137,7 @@ impl Store {
         let state = self.state.upgradable_read();
         let mut fresh = state.rebuilt(items, resource_version);
         let mut state = RwLockUpgradableReadGuard::upgrade(state);
+        fresh.take_accounts(&mut state);
         std::mem::swap(&mut *state, &mut fresh);
         drop(state);
         // The old maps are dropped here, after the lock is released.
@@ -317,6 +318,7 @@ impl Store {
         name: &str,
         function: IndexFn,
     ) -> Result<(), IndexError> {
+        let (function, memory) = function.split_memory();
         let check_is_new = |state: &State| match state.index_id(scope, name) {
             Some(_) => Err(IndexError::Exists { name: name.to_owned() }),
             None => Ok(()),
@@ -331,7 +333,7 @@ impl Store {
         let state = self.state.upgradable_read();
         check_is_new(&state)?;
         let index = state.prepare_index(&mut snapshot);
-        RwLockUpgradableReadGuard::upgrade(state).name_index(scope, name, index);
+        RwLockUpgradableReadGuard::upgrade(state).name_index(scope, name, index, memory);
         // The snapshot is dropped here, after the lock is released.
         Ok(())
     }

@@ -9,7 +9,7 @@ use pilothouse_model::{Object, ObjectKey};
 use tokio::time::Instant;
 
 use super::object_map::{ObjectMap, PrefetchPipeline};
-use super::{IndexFn, ScopeId, StoredObject};
+use super::{IndexFn, IndexMemory, ScopeId, StoredObject};
 
 pub(crate) type IndexId = u64;
 
@@ -31,10 +31,28 @@ pub(crate) struct State {
     next_index: IndexId,
 }
 
+/// An index, and what it costs.
+///
+/// Invariants: `bytes` is the sum of [`VALUE_BYTES`] and the length of each value, and of [`KEY_BYTES`] for each of its keys. It is charged to each
+/// of `accounts`, once after each change and until the account is removed.
 struct Index {
     function: IndexFn,
     keys: BTreeMap<Arc<str>, BTreeSet<ObjectKey>>,
+    bytes: usize,
+    accounts: Vec<IndexAccount>,
 }
+
+/// Whom an index is charged to.
+struct IndexAccount {
+    memory: Arc<dyn IndexMemory>,
+    /// The names for which it is charged, at least one.
+    names: Vec<(ScopeId, String)>,
+}
+
+/// An estimate of the bytes that a value of an index uses, apart from its text: its entry and a node for its first keys.
+const VALUE_BYTES: usize = 320;
+/// An estimate of the bytes that a key in an index uses. Its text is that of the object.
+const KEY_BYTES: usize = 40;
 
 /// An index that is about to get a name: an existing one or a new one.
 pub(super) enum PreparedIndex {
@@ -167,6 +185,15 @@ impl State {
         }
     }
 
+    /// Charges the indexes of this state, which replaces `old`, to the accounts of the old ones.
+    pub(super) fn take_accounts(&mut self, old: &mut Self) {
+        for (id, index) in &mut self.indexes {
+            let Some(old) = old.indexes.get_mut(id) else { continue };
+            index.accounts = std::mem::take(&mut old.accounts);
+            index.charge_since(old.bytes);
+        }
+    }
+
     pub(super) fn into_objects(self) -> ObjectMap {
         self.objects
     }
@@ -194,12 +221,14 @@ impl State {
     pub(super) fn apply_index_changes(&mut self, key: &ObjectKey, changes: Vec<IndexChange>) {
         for change in changes {
             let Some(index) = self.indexes.get_mut(&change.index) else { continue };
+            let before = index.bytes;
             for value in &change.removed {
                 index.remove(value, key);
             }
             for value in &change.added {
                 index.insert(value, key);
             }
+            index.charge_since(before);
         }
     }
 
@@ -280,7 +309,14 @@ impl State {
         PreparedIndex::New(BuiltIndex(std::mem::replace(&mut snapshot.index, empty)))
     }
 
-    pub(super) fn name_index(&mut self, scope: ScopeId, name: &str, index: PreparedIndex) {
+    /// Gives an index a name. It is charged to `memory` until the name is removed.
+    pub(super) fn name_index(
+        &mut self,
+        scope: ScopeId,
+        name: &str,
+        index: PreparedIndex,
+        memory: Option<Arc<dyn IndexMemory>>,
+    ) {
         let id = match index {
             PreparedIndex::Shared(id) => id,
             PreparedIndex::New(BuiltIndex(index)) => {
@@ -290,6 +326,9 @@ impl State {
                 id
             }
         };
+        if let (Some(index), Some(memory)) = (self.indexes.get_mut(&id), memory) {
+            index.charge_to(memory, (scope, name.to_owned()));
+        }
         self.names.insert((scope, name.to_owned()), id);
     }
 
@@ -300,6 +339,9 @@ impl State {
     /// Like [`drop_scope`](Self::drop_scope), for one name.
     pub(super) fn drop_index(&mut self, scope: ScopeId, name: &str) -> Option<BuiltIndex> {
         let id = self.names.remove(&(scope, name.to_owned()))?;
+        if let Some(index) = self.indexes.get_mut(&id) {
+            index.release(|named| named.0 == scope && named.1 == name);
+        }
         let has_name = self.names.values().any(|named| *named == id);
         if has_name { None } else { self.indexes.remove(&id).map(BuiltIndex) }
     }
@@ -308,6 +350,7 @@ impl State {
     /// after releasing the lock.
     pub(super) fn drop_scope(&mut self, scope: ScopeId) -> Vec<BuiltIndex> {
         self.names.retain(|(owner, _), _| *owner != scope);
+        self.indexes.values_mut().for_each(|index| index.release(|named| named.0 == scope));
         let named: BTreeSet<_> = self.names.values().copied().collect();
         let unnamed: Vec<_> = self.indexes.keys().copied().filter(|id| !named.contains(id)).collect();
         unnamed.into_iter().filter_map(|id| self.indexes.remove(&id)).map(BuiltIndex).collect()
@@ -352,7 +395,41 @@ fn set_version(current: &mut String, version: &str) {
 
 impl Index {
     fn new(function: IndexFn) -> Self {
-        Self { function, keys: BTreeMap::new() }
+        Self { function, keys: BTreeMap::new(), bytes: 0, accounts: Vec::new() }
+    }
+
+    /// Charges the difference to a former number of bytes, which was charged.
+    fn charge_since(&self, before: usize) {
+        for IndexAccount { memory, .. } in &self.accounts {
+            match self.bytes.checked_sub(before) {
+                Some(0) => {}
+                Some(more) => memory.grew(more),
+                None => memory.shrank(before - self.bytes),
+            }
+        }
+    }
+
+    /// Charges the index to an account because of a name. An account is charged once, however many of the names are its own.
+    fn charge_to(&mut self, memory: Arc<dyn IndexMemory>, name: (ScopeId, String)) {
+        match self.accounts.iter_mut().find(|account| Arc::ptr_eq(&account.memory, &memory)) {
+            Some(account) => account.names.push(name),
+            None => {
+                memory.grew(self.bytes);
+                self.accounts.push(IndexAccount { memory, names: vec![name] });
+            }
+        }
+    }
+
+    /// Removes names from the accounts, and the accounts that have none left.
+    fn release(&mut self, is_removed: impl Fn(&(ScopeId, String)) -> bool) {
+        let bytes = self.bytes;
+        self.accounts.retain_mut(|account| {
+            account.names.retain(|name| !is_removed(name));
+            if account.names.is_empty() {
+                account.memory.shrank(bytes);
+            }
+            !account.names.is_empty()
+        });
     }
 
     fn add(&mut self, object: &Object) {
@@ -369,19 +446,27 @@ impl Index {
 
     fn insert(&mut self, value: &str, key: &ObjectKey) {
         if let Some(keys) = self.keys.get_mut(value) {
-            keys.insert(key.clone());
+            self.bytes += if keys.insert(key.clone()) { KEY_BYTES } else { 0 };
         } else {
             self.keys.insert(Arc::from(value), BTreeSet::from([key.clone()]));
+            self.bytes += VALUE_BYTES + value.len() + KEY_BYTES;
         }
     }
 
     /// Removes a key from a value, and the value if it has no objects left.
     fn remove(&mut self, value: &str, key: &ObjectKey) {
         if let Some(keys) = self.keys.get_mut(value) {
-            keys.remove(key);
+            self.bytes -= if keys.remove(key) { KEY_BYTES } else { 0 };
             if keys.is_empty() {
                 self.keys.remove(value);
+                self.bytes -= VALUE_BYTES + value.len();
             }
         }
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        self.release(|_| true);
     }
 }

@@ -1,14 +1,14 @@
 //! Tests of the store, its indexes and its readers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pilothouse_model::{LabelSelector, Object, ObjectKey};
 use proptest::prelude::*;
 
-use super::{IndexError, IndexFn, ReaderSource, Store, StoreReader, StoreView};
+use super::{IndexError, IndexFn, IndexMemory, ReaderSource, Store, StoreReader, StoreView};
 use crate::options::Compression;
 use crate::scripted_server::{Pod, pod, pods_key};
 
@@ -199,6 +199,53 @@ fn equal_declared_indexes_are_shared_and_dropped_with_their_last_name() {
     assert_eq!(store.with_index(2, "y", |state, id| state.objects_with_value(id, "web").count()), Ok(1));
     store.drop_scope(2);
     assert_eq!(store.index_count(), 0);
+}
+
+/// An account that counts what is charged to it.
+#[derive(Default)]
+struct Account(AtomicUsize);
+
+impl IndexMemory for Account {
+    fn grew(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn shrank(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Account {
+    fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn an_index_is_charged_once_to_each_account_until_the_last_name_is_gone() {
+    let (one, two) = (Arc::<Account>::default(), Arc::<Account>::default());
+    let charged = |account: &Arc<Account>| IndexFn::label("app").charged_to(account.clone());
+    let store = Store::new();
+    store.update(pod("a", 1).object());
+    store.add_scoped_index(1, "x", charged(&one)).expect("new");
+    let bytes = one.bytes();
+    assert!(bytes > 0);
+    store.add_scoped_index(1, "same", charged(&one)).expect("new");
+    store.add_scoped_index(2, "x", charged(&one)).expect("new");
+    store.add_scoped_index(3, "y", charged(&two)).expect("new");
+    store.add_scoped_index(4, "z", IndexFn::label("app")).expect("new");
+    assert_eq!((store.index_count(), one.bytes(), two.bytes()), (1, bytes, bytes));
+    assert!(store.add_scoped_index(3, "y", charged(&two)).is_err());
+    assert_eq!(two.bytes(), bytes, "a refused name is not charged");
+    store.drop_index(1, "x");
+    store.drop_scope(2);
+    assert_eq!(one.bytes(), bytes, "another name is left");
+    store.drop_scope(1);
+    assert_eq!((one.bytes(), two.bytes()), (0, bytes));
+    store.update(pod("b", 1).app("other").object());
+    assert!(two.bytes() > bytes && one.bytes() == 0);
+    drop(store);
+    assert_eq!(two.bytes(), 0);
 }
 
 #[test]
@@ -472,7 +519,7 @@ proptest! {
             let app = o.label("app").map(std::borrow::Cow::into_owned).unwrap_or_default();
             (0..app.len() % 3).map(|i| format!("{app}{i}")).chain([app.clone(), app.clone()]).collect()
         }), IndexFn::namespace()];
-        let mut indexes: BTreeMap<String, &IndexFn> = BTreeMap::new();
+        let mut indexes: BTreeMap<String, (&IndexFn, Arc<Account>)> = BTreeMap::new();
         let make = |name: u8, app: u8, version: u64| {
             let namespace = if name.is_multiple_of(2) { "even" } else { "odd" };
             pod(&format!("p{name}"), version).namespace(namespace).app(&"x".repeat(app.into())).object()
@@ -495,13 +542,20 @@ proptest! {
                 Op::AddIndex(number) => {
                     let name = format!("i{number}");
                     let function = &functions[usize::from(number)];
-                    prop_assert_eq!(store.add_index(&name, function.clone()).is_ok(), !indexes.contains_key(&name));
-                    indexes.insert(name, function);
+                    let account = Arc::<Account>::default();
+                    let charged = function.clone().charged_to(account.clone());
+                    prop_assert_eq!(store.add_index(&name, charged).is_ok(), !indexes.contains_key(&name));
+                    indexes.entry(name).or_insert((function, account));
                 }
             }
             prop_assert_eq!(store.list(), model.values().cloned().collect::<Vec<_>>());
             prop_assert_eq!(store.list_keys(), model.keys().cloned().collect::<Vec<_>>());
-            for (name, function) in &indexes {
+            for (name, (function, account)) in &indexes {
+                let fresh = Store::new();
+                model.values().for_each(|object| drop(fresh.update(object.clone())));
+                let counted = Arc::<Account>::default();
+                fresh.add_index(name, (*function).clone().charged_to(counted.clone())).expect("new");
+                prop_assert_eq!(account.bytes(), counted.bytes(), "the charge depends on the content only");
                 let mut expected: BTreeMap<String, Vec<ObjectKey>> = BTreeMap::new();
                 for object in model.values() {
                     for value in function.values(object) {

@@ -23,6 +23,7 @@ use pilothouse_plugin::{HostMemory, HostMemoryKind};
 use tokio::time::Instant;
 
 use crate::cache::delivery_filter::{DeliveryFilter, DeliveryHold};
+use crate::cache::index_account::IndexAccount;
 use crate::cache::views::Views;
 use crate::client::WriteOutcome;
 
@@ -52,6 +53,8 @@ pub(crate) struct PluginWrites {
     /// For the writes of a canary, the views of the version beside it, which resolve its last writes once it has ended.
     other_views: Option<Arc<Mutex<Weak<Views>>>>,
     memory: HostMemory,
+    /// The same account, for the indexes that informers keep.
+    index_account: Arc<IndexAccount>,
 }
 
 /// The overlay of one resource: the last write to each object.
@@ -77,7 +80,8 @@ struct Filters {
 impl PluginWrites {
     /// Creates overlays that are charged to this account.
     pub(crate) fn new(memory: HostMemory) -> Self {
-        Self { memory, ..Self::default() }
+        let index_account = Arc::new(IndexAccount::new(memory.clone()));
+        Self { memory, index_account, ..Self::default() }
     }
 
     /// Returns the overlay of a resource, and creates it on first use.
@@ -89,6 +93,11 @@ impl PluginWrites {
     /// The plugin's host memory.
     pub(crate) fn memory(&self) -> &HostMemory {
         &self.memory
+    }
+
+    /// The account to which the plugin's indexes are charged that informers keep.
+    pub(crate) fn index_account(&self) -> Arc<IndexAccount> {
+        Arc::clone(&self.index_account)
     }
 
     /// Forgets all writes, because the plugin was removed.
