@@ -101,6 +101,8 @@ impl CompilerProcess {
             .stdout(output)
             .stderr(Stdio::piped())
             .kill_on_drop(true)
+            // An interruption at the terminal is for this process, which then drops the compiler. Without this, it would look like a crash.
+            .process_group(0)
             .spawn()
             .map_err(spawn_error)?;
         let (mut stdin, stderr) = (child.stdin.take(), child.stderr.take());

@@ -198,6 +198,19 @@ impl<'a> RunView<'a> {
         })
     }
 
+    /// Returns what actors changed, stand-ins among them: actor, verb and object, without how often and in which order.
+    #[must_use]
+    pub fn objects_of_actors(&self) -> BTreeSet<(String, String, ObjectId)> {
+        let writes = self.requests().filter_map(|(_, _, request)| match &request.author {
+            Author::Actor(name) if request.changed => Some((name.clone(), request)),
+            _ => None,
+        });
+        let written = |(name, request): (String, &RequestEvent)| {
+            (name, format!("{}/{}", request.verb, request.subresource), self.names.canonical_id(&request.object_id()))
+        };
+        writes.map(written).collect()
+    }
+
     /// Returns the writes of these actors that changed something, in order and in canonical form. Two runs in which
     /// they are equal gave the plugin the same task.
     #[must_use]

@@ -2,6 +2,7 @@
 
 pub mod coverage;
 pub mod divergence;
+pub(crate) mod failing_keys;
 pub mod story;
 pub mod trace;
 
@@ -67,7 +68,8 @@ pub struct Report {
     pub strategies: Vec<(Strategy, u64)>,
     /// Why the search ended.
     pub stopped: Stop,
-    /// Why actors did not take all their steps in the run without faults: an error of the scenario, or of the plugin for which they wait.
+    /// What did not work in the run without faults, by an error of the scenario or of the plugin: why actors did not take all their steps, and
+    /// which keys failed several times in a row.
     pub unfinished: Vec<String>,
     /// The situations.
     pub coverage: Coverage,

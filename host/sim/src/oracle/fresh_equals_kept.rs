@@ -12,7 +12,7 @@ pub(super) const DESCRIPTION: Description = Description {
     name: "fresh = kept",
     reports: "after a restart or reload at rest, the plugin answers the following steps by other writes than the instance that was kept",
     premise: "Memory is a cache: a controller that has lost it does the same. Judged only if a restart or reload at rest is the only fault, and the actors did \
-              the same as in the reference. How often an object is written does not count, only whether. Writes before the next step belong to *idempotence*. \
+              the same as in the reference; so did the stand-ins, unless the seed is that of the reference, so that they wait as long. How often an object is written does not count, only whether. Writes before the next step belong to *idempotence*. \
               Not judged: plugins that write when a timer of 30 s or more is due, because the restart delays the steps by one rest.",
 };
 
@@ -43,6 +43,10 @@ impl Oracle for FreshEqualsKept {
             return Judgement::without_subject();
         }
         let kept = RunView::new(reference.run(), reference.random());
+        // With another seed, stand-ins wait for another time of their range, and may do something else.
+        if run.run.plan.seed != kept.run.plan.seed && run.objects_of_actors() != kept.objects_of_actors() {
+            return Judgement::without_subject();
+        }
         let (Some(fresh_writes), Some(kept_writes)) =
             (writes_after_rest(run, occurrence), writes_after_rest(&kept, occurrence))
         else {
@@ -52,13 +56,15 @@ impl Oracle for FreshEqualsKept {
         for ((verb, id), index) in fresh_writes.iter().filter(|(write, _)| !kept_writes.contains_key(*write))
         {
             let text = format!(
-                "a fresh instance sends {verb} {id}, which changes it; the instance that was kept does not"
+                "a fresh instance sends {verb} {}, which changes it; the instance that was kept does not",
+                id.key()
             );
             violations.push(Violation::new(self, id, Some(*index), text));
         }
         for ((verb, id), _) in kept_writes.iter().filter(|(write, _)| !fresh_writes.contains_key(*write)) {
             let text = format!(
-                "the instance that was kept sends {verb} {id}, which changes it; a fresh instance does not"
+                "the instance that was kept sends {verb} {}, which changes it; a fresh instance does not",
+                id.key()
             );
             violations.push(Violation::new(self, id, None, text));
         }
@@ -131,6 +137,36 @@ mod tests {
         assert_eq!(less.violations[0].object, "a/one");
         let same = judge(&FreshEqualsKept, &run(Some(Fault::Reload), &["a/one"]), Some(&reference));
         assert!(same.had_subject && same.violations.is_empty());
+    }
+
+    /// A run with this seed in which a stand-in writes this object after the restart.
+    fn with_stand_in(fault: Option<Fault>, seed: u64, name: &str, writes: &[&str]) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.rest();
+        if let Some(fault) = fault {
+            run.deviate(Moment::Rest { occurrence: 1 }, fault);
+        }
+        run.actor("user", "create", "foos.example.com", "a/foo", Some(json!({})));
+        run.start("a/foo");
+        for name in writes {
+            run.write("create", "configmaps", name, Some(json!({})));
+        }
+        run.actor("stand-in", "patch", "pods", name, Some(json!({})));
+        let mut run = run.finish();
+        run.plan.seed = seed;
+        run
+    }
+
+    #[test]
+    fn a_stand_in_that_acts_otherwise_with_another_seed_excuses_other_writes() {
+        let kept = with_stand_in(None, 1, "a/one", &["a/one"]);
+        let reference = ReferenceRuns::new(&kept, &kept);
+        let judged = |seed, name| {
+            judge(&FreshEqualsKept, &with_stand_in(Some(Fault::Reload), seed, name, &[]), Some(&reference))
+        };
+        assert!(!judged(2, "a/two").had_subject);
+        assert_eq!(judged(2, "a/one").violations.len(), 1);
+        assert_eq!(judged(1, "a/two").violations.len(), 1, "the plugin has caused the difference");
     }
 
     /// A run in which a timer makes the plugin delete an object before or after the step that follows the first rest.

@@ -31,7 +31,7 @@ pub(super) const DESCRIPTION: Description = Description {
 ///
 /// The second number is that of the rounds after which anything is a loop.
 const OF_OBJECT: Bounds = Bounds { repeated: 10, any: 40, cause: "their own writes" };
-/// The same for all objects of a generated name together, and for rounds of plugins and stand-ins after the last step.
+/// The same for all objects of a generated name together, and for rounds of plugins and stand-ins after a step.
 const OF_FAMILY: Bounds = Bounds { repeated: 100, any: 200, cause: "their own writes and what answers them" };
 /// The number of different states that are remembered per object.
 const MAX_STATES: usize = 8;
@@ -93,7 +93,9 @@ impl Oracle for HotLoop {
                     let id = run.names.canonical_id(&request.object_id());
                     if matches!(request.author, Author::Actor(_)) {
                         by_name.0.clear();
-                        if request.step.is_some() || index < run.faults_over {
+                        // With faults still to come, the plugin may act on what it cannot see. Without any, it fights the stand-in.
+                        let has_faults = index < run.faults_over && !run.deviations.is_empty();
+                        if request.step.is_some() || has_faults {
                             by_family.0.clear();
                         }
                     }
@@ -218,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::plan::Moment;
-    use crate::run::ReconcileResult;
+    use crate::run::{End, ReconcileResult};
     use crate::testing::{RunBuilder, judge};
 
     fn rounds(count: u32, reason: &str, state: impl Fn(u32) -> Value) -> crate::Run {
@@ -314,6 +316,31 @@ mod tests {
             run.actor("kubelet", "update", "pods", "shop/a-0", Some(json!({"restarts": round})));
         }
         run.finish()
+    }
+
+    /// A run in which the plugin and a stand-in undo each other's change until the record is full. The user's next step never comes.
+    fn fight(deviates: bool) -> crate::Run {
+        let mut run = RunBuilder::new();
+        run.step("user", 1);
+        run.actor("user", "create", "foos.example.com", "shop/a", Some(json!({})));
+        if deviates {
+            run.deviate(Moment::Rest { occurrence: 1 }, Fault::Reload);
+        }
+        for _ in 0..100 {
+            run.start_for("shop/a", "updated");
+            run.write("update", "deployments.apps", "shop/a", Some(json!({"spec": {"replicas": 1}})));
+            run.end(ReconcileResult::Ok);
+            run.actor("autoscaler", "patch", "deployments.apps", "shop/a", Some(json!({"spec": {"replicas": 3}})));
+        }
+        run.finish_with(End::NotAtRest)
+    }
+
+    #[test]
+    fn a_fight_with_a_stand_in_is_a_loop_although_steps_are_left() {
+        let violations = judge(&HotLoop, &fight(false), None).violations;
+        assert_eq!(violations.len(), 1);
+        assert!(violations[0].explanation.contains("in 100 rounds"), "{violations:?}");
+        assert_eq!(judge(&HotLoop, &fight(true), None).violations, [], "faults may be left");
     }
 
     #[test]

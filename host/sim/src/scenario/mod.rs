@@ -37,7 +37,7 @@ use crate::actor::Actor;
 use crate::http::HttpServices;
 use crate::oracle;
 use crate::run::Run;
-use actor::{ActorDefinition, ActorState, Behaviour, actor_of};
+use actor::{ActorDefinition, ActorState, Behaviour, StepAction, actor_of};
 pub use document::{API_VERSION, KIND, MAX_FILE_SIZE};
 use document::{Document, OracleDocument, PluginDocument, check_count, check_name, parse_document};
 pub use faults::{DelayBounds, FaultBounds};
@@ -99,6 +99,19 @@ pub struct PluginFile {
 }
 
 impl Scenario {
+    /// Returns how long all actors together sleep, in virtual milliseconds.
+    pub(crate) fn sleep_ms(&self) -> u64 {
+        let steps = self.actors.iter().filter_map(|actor| match &actor.behaviour {
+            Behaviour::Steps(steps) => Some(steps),
+            Behaviour::ForEach(_) => None,
+        });
+        let sleeps = steps.flatten().map(|step| match step.action {
+            StepAction::Sleep(duration) => duration,
+            _ => 0,
+        });
+        sleeps.fold(0, u64::saturating_add)
+    }
+
     /// Returns the plugins that a scenario names. They can be loaded before [`Scenario::parse`], so that it knows the kinds
     /// of their CRDs.
     ///

@@ -24,6 +24,15 @@ impl Budget {
         }
     }
 
+    /// Whether the time is used up.
+    #[must_use]
+    pub fn is_time_up(self, elapsed: Duration) -> bool {
+        match self {
+            Self::Runs(_) => false,
+            Self::Time(limit) | Self::Both(_, limit) => elapsed >= limit,
+        }
+    }
+
     /// Returns how many more runs are allowed; a time allows any number until it is over.
     #[must_use]
     pub fn remaining_runs(self, runs: u64) -> u64 {
@@ -46,6 +55,8 @@ mod tests {
         assert!(!budget.is_used_up(9, 4 * SECOND));
         assert!(budget.is_used_up(10, SECOND));
         assert!(budget.is_used_up(1, 5 * SECOND));
+        assert!(budget.is_time_up(5 * SECOND) && !budget.is_time_up(4 * SECOND));
+        assert!(!Budget::Runs(0).is_time_up(5 * SECOND));
         assert_eq!(budget.remaining_runs(3), 7);
         assert_eq!(budget.remaining_runs(11), 0);
     }

@@ -18,6 +18,7 @@ use super::call_recorder::WorldRecorder;
 use super::gate::{RequestGate, WatchGate};
 use super::http::Services;
 use super::instances::Instances;
+use super::requeues::MAX_WAIT;
 use super::shared::Shared;
 use super::state::{Command, State};
 use super::{WorldLimits, WorldPlugin};
@@ -374,6 +375,8 @@ impl Driver<'_> {
             }
             if is_busy_timeout {
                 state.record_busy_timeout();
+            } else {
+                state.begin_rest();
             }
             let (occurrence, due) = state.schedule.on_rest();
             state.record(EventKind::Rest { occurrence });
@@ -407,7 +410,12 @@ impl Driver<'_> {
         let steps = self.actors.steps_taken();
         let mut state = self.shared.lock();
         let now = state.now();
-        self.requeues_until = state.reconciles.requeues.fired_by(now, steps);
+        // An actor that still waits may wait for what the plugin does then. The run still ends at rest, before its time is up.
+        let awaited_until = match self.actors.are_finished() {
+            true => 0,
+            false => self.setup.limits.virtual_ms.saturating_sub(MAX_WAIT),
+        };
+        self.requeues_until = state.reconciles.requeues.fired_by(now, steps, awaited_until);
         if self.requeues_until.is_some() {
             return None;
         }

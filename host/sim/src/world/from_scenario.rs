@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::WorldOptions;
+use super::{WorldLimits, WorldOptions};
 use crate::scenario::Scenario;
 
 impl WorldOptions {
@@ -11,6 +11,9 @@ impl WorldOptions {
     pub fn of_scenario(scenario: &Arc<Scenario>) -> Self {
         let (for_actors, for_http) = (Arc::clone(scenario), Arc::clone(scenario));
         let objects = scenario.objects.iter();
+        let mut limits = WorldLimits::default();
+        // What the actors do after a long sleep has as much time as without it.
+        limits.virtual_ms = limits.virtual_ms.saturating_add(scenario.sleep_ms());
         Self {
             crds: scenario.crds.clone(),
             objects: objects.map(|manifest| (manifest.resource.clone(), manifest.object.clone())).collect(),
@@ -19,6 +22,7 @@ impl WorldOptions {
             http: Box::new(move || for_http.http_services()),
             controllers: scenario.controllers.clone(),
             guarantees: scenario.guarantees,
+            limits,
             ..Self::default()
         }
     }

@@ -47,14 +47,14 @@ impl Requeues {
 
     /// Returns the time by which each pending requeue has fired once; `None` if the run need not wait.
     ///
-    /// Counts requeues that are due within [`MAX_WAIT`] after the wait began. A key that is requeued again meanwhile counts once. `steps` is the
-    /// number of steps that were taken: a further step begins a new wait.
-    pub(super) fn fired_by(&mut self, now: u64, steps: usize) -> Option<u64> {
+    /// Counts requeues that are due within [`MAX_WAIT`] after the wait began, or before `awaited_until`, if that is later. A key that is requeued
+    /// again meanwhile counts once. `steps` is the number of steps that were taken: a further step begins a new wait.
+    pub(super) fn fired_by(&mut self, now: u64, steps: usize, awaited_until: u64) -> Option<u64> {
         let wait = match self.wait.take().filter(|wait| wait.steps == steps) {
             Some(wait) => wait,
             None => Wait { since: now, steps, fired: BTreeSet::new() },
         };
-        let end = wait.since.saturating_add(MAX_WAIT);
+        let end = wait.since.saturating_add(MAX_WAIT).max(awaited_until);
         let awaited = self.due.iter().filter(|(subject, due)| **due <= end && !wait.fired.contains(*subject));
         let last = awaited.map(|(_, due)| due.saturating_add(SLACK)).filter(|by| *by > now).max();
         self.wait = Some(wait);
@@ -81,32 +81,40 @@ mod tests {
         let mut requeues = Requeues::default();
         requeues.add(subject("a"), 10_000);
         requeues.add(subject("b"), 45_000);
-        assert_eq!(requeues.fired_by(5_000, 1), Some(46_000));
+        assert_eq!(requeues.fired_by(5_000, 1, 0), Some(46_000));
         fire(&mut requeues, "a", 10_000, 10_000);
         fire(&mut requeues, "b", 45_000, 45_000);
-        assert_eq!(requeues.fired_by(46_000, 1), None);
-        assert_eq!(requeues.fired_by(46_000, 2), Some(91_000), "a step begins the wait anew");
+        assert_eq!(requeues.fired_by(46_000, 1, 0), None);
+        assert_eq!(requeues.fired_by(46_000, 2, 0), Some(91_000), "a step begins the wait anew");
     }
 
     #[test]
     fn a_requeue_that_an_event_replaces_is_still_awaited() {
         let mut requeues = Requeues::default();
         requeues.add(subject("a"), 10_000);
-        assert_eq!(requeues.fired_by(0, 1), Some(11_000));
+        assert_eq!(requeues.fired_by(0, 1, 0), Some(11_000));
         requeues.begin(&subject("a"), 8_000);
-        assert_eq!(requeues.fired_by(8_000, 1), None, "the key is not wanted any more");
+        assert_eq!(requeues.fired_by(8_000, 1, 0), None, "the key is not wanted any more");
         requeues.add(subject("a"), 18_000);
-        assert_eq!(requeues.fired_by(8_000, 1), Some(19_000));
+        assert_eq!(requeues.fired_by(8_000, 1, 0), Some(19_000));
     }
 
     #[test]
     fn no_run_waits_for_long() {
         let mut requeues = Requeues::default();
         requeues.add(subject("a"), MAX_WAIT + 1);
-        assert_eq!(requeues.fired_by(0, 1), None);
+        assert_eq!(requeues.fired_by(0, 1, 0), None);
         requeues.add(subject("a"), MAX_WAIT);
-        assert_eq!(requeues.fired_by(0, 1), Some(MAX_WAIT + SLACK));
+        assert_eq!(requeues.fired_by(0, 1, 0), Some(MAX_WAIT + SLACK));
         requeues.forget();
-        assert_eq!(requeues.fired_by(0, 1), None);
+        assert_eq!(requeues.fired_by(0, 1, 0), None);
+    }
+
+    #[test]
+    fn a_later_requeue_is_awaited_if_an_actor_may_wait_for_what_it_does() {
+        let mut requeues = Requeues::default();
+        requeues.add(subject("a"), 2 * MAX_WAIT);
+        assert_eq!(requeues.fired_by(0, 1, 2 * MAX_WAIT - 1), None);
+        assert_eq!(requeues.fired_by(0, 1, 2 * MAX_WAIT), Some(2 * MAX_WAIT + SLACK));
     }
 }

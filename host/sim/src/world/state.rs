@@ -63,6 +63,10 @@ pub(super) struct State {
     last_activity: u64,
     /// When a step of an actor or a fault did that last, and no plugin.
     last_external_activity: u64,
+    /// Whether nothing of that kind has happened since the world came to rest.
+    is_resting: bool,
+    /// When a plugin ended the last rest: the world was idle until then, and not busy.
+    rest_ended_at: u64,
     /// When the world last went on as if it were at rest; `None` if it always came to rest.
     last_busy_timeout: Option<u64>,
     pub(super) reconciles: Reconciles,
@@ -98,6 +102,8 @@ impl State {
             in_flight: 0,
             last_activity: 0,
             last_external_activity: 0,
+            is_resting: false,
+            rest_ended_at: 0,
             last_busy_timeout: None,
             reconciles: Reconciles::default(),
             instances: Instances::default(),
@@ -142,13 +148,22 @@ impl State {
 
     /// Records that an actor or a fault did something that keeps the world from being at rest.
     pub(super) fn record_external_activity(&mut self) {
+        self.is_resting = false;
         self.last_external_activity = self.now();
         self.last_activity = self.now();
     }
 
     /// Records that a plugin, or the server because of it, did something that keeps the world from being at rest.
     pub(super) fn record_plugin_activity(&mut self) {
+        if std::mem::take(&mut self.is_resting) {
+            self.rest_ended_at = self.now();
+        }
         self.last_activity = self.now();
+    }
+
+    /// Notes that the world came to rest.
+    pub(super) fn begin_rest(&mut self) {
+        self.is_resting = true;
     }
 
     /// Returns when the world goes on as if it were at rest, because plugins alone keep it busy.
@@ -156,6 +171,7 @@ impl State {
         let ended = self.views.last_hold_before(self.now()).unwrap_or_default();
         let limit = if self.last_busy_timeout.is_some() { MAX_BUSY_TIME_AGAIN } else { MAX_BUSY_TIME };
         self.last_external_activity
+            .max(self.rest_ended_at)
             .max(ended)
             .max(self.last_busy_timeout.unwrap_or_default())
             .saturating_add(limit)

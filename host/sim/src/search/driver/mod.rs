@@ -17,6 +17,7 @@ use super::points::Points;
 use super::stages::{other_orders, plans_in_turn, probes};
 use super::{Budget, Executor, FaultSelection, Strategy};
 use crate::analysis::{RandomPrefixes, RunView};
+use crate::finding::failing_keys::failing_keys;
 use crate::finding::{Coverage, Finding, Report, Stop, story};
 use crate::oracle::{Judgement, Oracles, ReferenceRuns, Violation};
 use crate::plan::{ActorStep, HistoryPlan, Plan};
@@ -25,6 +26,8 @@ use crate::{Run, Simulator, WorldError};
 
 /// The number of plans that are run before their results are looked at.
 const BATCH: usize = 32;
+/// The same between two looks at the time and for an interruption, once a run has not come to rest: such a run can take seconds.
+const BUSY_BATCH: usize = 2;
 /// The number of batches that come before the histories. They are single faults of all steps.
 const BATCHES_BEFORE_HISTORIES: usize = 2;
 /// The number of runs that must be left in the budget if shorter tasks are searched.
@@ -119,8 +122,9 @@ pub fn search<S: Simulator + Send>(
         executor,
         progress,
         tasks: vec![ActorTask::new(&first, &second)],
-        report: Report { unfinished: first.unfinished.clone(), ..empty_report(options.seed, oracles) },
+        report: Report { unfinished: unfinished_of(&first), ..empty_report(options.seed, oracles) },
         used_runs: 0,
+        has_busy_runs: false,
         seen: HashSet::default(),
         reported: BTreeSet::new(),
     };
@@ -135,6 +139,12 @@ pub fn search<S: Simulator + Send>(
     driver.run_probes(&probes[..usize::try_from(reserved).unwrap_or(0)])?;
     let whole = driver.tasks.swap_remove(0);
     Ok(SearchOutcome { report: driver.report, reference: whole.reference })
+}
+
+/// Returns what did not work in a run without faults.
+fn unfinished_of(run: &Run) -> Vec<String> {
+    let failing = failing_keys(&RunView::new(run, &RandomPrefixes::default()));
+    run.unfinished.iter().cloned().chain(failing).collect()
 }
 
 fn empty_report(seed: u64, oracles: &Oracles) -> Report {
@@ -205,6 +215,8 @@ struct Driver<'a, S> {
     report: Report,
     /// How many runs of the budget are used up.
     used_runs: u64,
+    /// Whether a run did not come to rest.
+    has_busy_runs: bool,
     seen: HashSet<u64>,
     /// Oracles, resources and objects that were reported.
     reported: BTreeSet<Identity>,
@@ -281,7 +293,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
         &task.unwrap_or(&self.tasks[0]).reference
     }
 
-    /// Judges what the plugin does at rest and without reasons. Runs the plans even if the time is up.
+    /// Judges what the plugin does at rest and without reasons. Runs the plans even if the time is up, unless runs take long.
     fn run_probes(&mut self, plans: &[Plan]) -> Result<(), WorldError> {
         if self.progress.is_interrupted() || self.report.findings.len() >= self.options.max_findings {
             return Ok(());
@@ -307,11 +319,17 @@ impl<S: Simulator + Send> Driver<'_, S> {
     /// Runs plans of one task.
     fn run_batch(&mut self, plans: Vec<(Strategy, Plan)>) -> Result<(), WorldError> {
         let (strategies, plans): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
-        let left_out = plans.first().map_or(&[][..], |plan: &Plan| &plan.left_out);
-        let (oracles, reference) = (self.oracles, self.reference_of(left_out));
-        let summarize = |run: Run| RunSummary::of(&run, oracles, Some(reference), reference.random());
-        for (strategy, summary) in strategies.iter().zip(self.executor.run_all(&plans, &summarize)?) {
-            self.accept(*strategy, summary)?;
+        let left_out = plans.first().map_or(Vec::new(), |plan: &Plan| plan.left_out.clone());
+        let size = if self.has_busy_runs { BUSY_BATCH } else { BATCH };
+        for (part, strategies) in plans.chunks(size).zip(strategies.chunks(size)) {
+            let (oracles, reference) = (self.oracles, self.reference_of(&left_out));
+            let summarize = |run: Run| RunSummary::of(&run, oracles, Some(reference), reference.random());
+            for (strategy, summary) in strategies.iter().zip(self.executor.run_all(part, &summarize)?) {
+                self.accept(*strategy, summary)?;
+            }
+            if self.progress.is_interrupted() || self.options.budget.is_time_up(self.progress.elapsed()) {
+                break;
+            }
         }
         if let Some(strategy) = strategies.last() {
             self.progress.batch_ended(*strategy, self.report.runs);
@@ -327,6 +345,7 @@ impl<S: Simulator + Send> Driver<'_, S> {
     /// Counts a run and reports its errors that are new.
     fn accept(&mut self, strategy: Strategy, summary: RunSummary) -> Result<(), WorldError> {
         self.report.runs += 1;
+        self.has_busy_runs |= summary.is_busy;
         self.used_runs += if summary.is_busy { COST_OF_BUSY_RUN } else { 1 };
         self.progress.ran(&summary.plan, summary.hash);
         match self.report.strategies.iter_mut().find(|(known, _)| *known == strategy) {

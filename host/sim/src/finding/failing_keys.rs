@@ -1,0 +1,74 @@
+//! The keys that the plugin cannot reconcile although there is no fault. What would come after their errors is never tested, so the author
+//! should know of them.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::RunView;
+use crate::run::ReconcileResult;
+
+/// How many reconciles of a key must fail in a row. Fewer are progress by retries, which many plugins make.
+const MIN_FAILURES: usize = 3;
+/// How many keys are named.
+const MAX_KEYS: usize = 3;
+
+/// Returns a text for each key that failed several times in a row in a run without faults, with the last error.
+pub(crate) fn failing_keys(run: &RunView<'_>) -> Vec<String> {
+    let mut in_a_row: BTreeMap<_, usize> = BTreeMap::new();
+    let mut failing = BTreeMap::new();
+    for reconcile in run.reconciles.values() {
+        let key = (reconcile.plugin, reconcile.watch, reconcile.key);
+        match reconcile.end {
+            Some((_, ReconcileResult::Error(error))) => {
+                let count = in_a_row.entry(key).or_default();
+                *count += 1;
+                if *count >= MIN_FAILURES {
+                    failing.insert(key, error);
+                }
+            }
+            Some(_) => {
+                in_a_row.remove(&key);
+            }
+            None => {}
+        }
+    }
+    let texts = failing.into_iter().map(|((plugin, watch, key), error)| {
+        format!(
+            "{plugin} fails again and again for {key} of the watch {watch}, so what it does afterwards is not tested: {error}"
+        )
+    });
+    texts.take(MAX_KEYS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::RandomPrefixes;
+    use crate::testing::RunBuilder;
+
+    fn run(results: &[Result<(), &str>]) -> Vec<String> {
+        let mut run = RunBuilder::new();
+        for result in results {
+            run.start("shop/a");
+            run.end(match result {
+                Ok(()) => ReconcileResult::Ok,
+                Err(error) => ReconcileResult::Error((*error).to_owned()),
+            });
+        }
+        let run = run.finish();
+        failing_keys(&RunView::new(&run, &RandomPrefixes::default()))
+    }
+
+    #[test]
+    fn a_key_that_fails_several_times_in_a_row_is_named_even_if_it_succeeds_later() {
+        let denied = "denied: the grant needs get on foos";
+        assert_eq!(run(&[Err("first"), Err("second"), Ok(()), Err("first"), Err("second")]), [] as [&str; 0]);
+        for results in [
+            &[Err("first"), Err("second"), Err(denied)][..],
+            &[Err("first"), Err("second"), Err(denied), Ok(())],
+        ] {
+            let named = run(results);
+            assert_eq!(named.len(), 1);
+            assert!(named[0].contains("shop/a") && named[0].ends_with(denied), "{named:?}");
+        }
+    }
+}
