@@ -1,7 +1,7 @@
 ;; For each ConfigMap, creates the object in data.first, then the one in data.second. One that exists already is left as it is; any other
 ;; refusal fails the reconcile, which is retried. data.wish "live" first reads the ConfigMap from the server, "spin" never returns, "trap"
 ;; traps, "update" only writes the ConfigMap back as it is in the cache, "informed" does nothing if the reason is unknown, "believe" does not
-;; create the second object if the first one exists. Timers: "due" creates only when a timer of 45 seconds has passed, "often" also asks for the
+;; create the second object if the first one exists. Timers: "due" creates only when a timer of 45 seconds has passed, "hour" when one of an hour has, "often" also asks for the
 ;; key again after 10 seconds, even if it was refused, "equal" does so after it has written the ConfigMap back, and "poll" does nothing but ask for the key again after
 ;; 5 milliseconds. Its descriptor is its sidecar's config.
 (module
@@ -100,6 +100,10 @@
       (then
         (call $close (local.get $object))
         (return (call $requeue-after (i32.const 45000)))))
+    (if (i32.and (i32.eq (local.get $wish) (i32.const 104)) (i32.ne (i32.load8_u (local.get $reasons)) (i32.const 4)))
+      (then
+        (call $close (local.get $object))
+        (return (call $requeue-after (i32.const 3600000)))))
     (if (i32.eq (local.get $wish) (i32.const 112))
       (then
         (call $close (local.get $object))

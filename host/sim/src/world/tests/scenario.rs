@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::stage::plugins;
 use crate::plan::{Deviation, Fault, Moment, Plan};
-use crate::run::End;
+use crate::run::{End, EventKind};
 use crate::scenario::invariant::InvariantResult;
 use crate::scenario::{Kinds, Scenario};
 use crate::world::{World, WorldOptions};
@@ -74,4 +74,44 @@ fn a_run_says_why_an_actor_has_not_taken_all_its_steps() {
         text.starts_with("the actor user ended: step 1 (create") && text.contains("with 422: "),
         "{text}"
     );
+}
+
+/// Returns a scenario of a user who creates a ConfigMap, for which the guest creates a Lease after an hour, and who then takes these steps.
+fn after_an_hour(steps: &str) -> String {
+    format!(
+        r#"
+apiVersion: pilothouse.dev/v1alpha1
+kind: Simulation
+actors:
+- name: user
+  steps:
+  - create:
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {{name: a, namespace: default}}
+      data:
+        wish: hour
+        first: '{{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {{"name": "late", "namespace": "default"}}}}'
+{steps}
+  - create: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: b, namespace: default}}}}
+"#
+    )
+}
+
+#[test]
+fn a_wait_for_what_a_long_timer_does_is_fulfilled() {
+    let (run, _) = run_scenario(&after_an_hour("  - wait: \"exists('Lease', 'late')\""), vec![]);
+    assert_eq!((run.end, run.unfinished), (End::AtRest, vec![]));
+    let waiting = after_an_hour("  - wait: \"exists('Lease', 'nobody')\"");
+    let (run, _) = run_scenario(&waiting, vec![]);
+    assert_eq!((run.end, run.unfinished.len()), (End::AtRest, 1), "the timer has fired once");
+    assert!(run.objects.iter().any(|object| object.name == "late"));
+}
+
+#[test]
+fn a_long_sleep_ends_and_a_timer_meanwhile_does_not_keep_the_world_busy() {
+    let (run, _) = run_scenario(&after_an_hour("  - sleep: 30h"), vec![]);
+    assert!(!run.events.iter().any(|event| event.kind == EventKind::BusyTimeout));
+    assert_eq!((run.end, run.unfinished), (End::AtRest, vec![]));
+    assert!(run.events.last().expect("events").time > 30 * 60 * 60 * 1000);
 }
