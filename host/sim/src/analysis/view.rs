@@ -206,7 +206,11 @@ impl<'a> RunView<'a> {
             _ => None,
         });
         let written = |(name, request): (String, &RequestEvent)| {
-            (name, format!("{}/{}", request.verb, request.subresource), self.names.canonical_id(&request.object_id()))
+            (
+                name,
+                format!("{}/{}", request.verb, request.subresource),
+                self.names.canonical_id(&request.object_id()),
+            )
         };
         writes.map(written).collect()
     }

@@ -330,7 +330,13 @@ mod tests {
             run.start_for("shop/a", "updated");
             run.write("update", "deployments.apps", "shop/a", Some(json!({"spec": {"replicas": 1}})));
             run.end(ReconcileResult::Ok);
-            run.actor("autoscaler", "patch", "deployments.apps", "shop/a", Some(json!({"spec": {"replicas": 3}})));
+            run.actor(
+                "autoscaler",
+                "patch",
+                "deployments.apps",
+                "shop/a",
+                Some(json!({"spec": {"replicas": 3}})),
+            );
         }
         run.finish_with(End::NotAtRest)
     }
