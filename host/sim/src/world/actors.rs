@@ -25,6 +25,8 @@ pub(super) struct Actors {
     left_out: BTreeSet<ActorStep>,
     /// The steps that were taken by actors that have a list of steps.
     taken: Vec<ActorStep>,
+    /// Whether an actor has begun to wait for a rest since that was last asked.
+    needs_rest: bool,
 }
 
 struct ActorState {
@@ -36,6 +38,8 @@ struct ActorState {
     seen: Option<u64>,
     /// When it wants to be polled again.
     until: Option<u64>,
+    /// Whether it waits for a rest.
+    waits_for_rest: bool,
     /// The last step whose moment was counted.
     counted_step: u32,
 }
@@ -48,10 +52,12 @@ impl Actors {
             failure: None,
             seen: None,
             until: None,
+            waits_for_rest: false,
             counted_step: 0,
         };
         let left_out = left_out.iter().cloned().collect();
-        Self { all: actors.into_iter().map(state).collect(), pending: None, left_out, taken: Vec::new() }
+        let all = actors.into_iter().map(state).collect();
+        Self { all, pending: None, left_out, taken: Vec::new(), needs_rest: false }
     }
 
     /// Returns a text for each actor that has not taken all its steps: why it ended, or for which step it waits.
@@ -109,9 +115,14 @@ impl Actors {
             }
             state.seen = Some(view.revision());
             state.until = None;
+            let has_waited = std::mem::take(&mut state.waits_for_rest);
             match state.actor.poll(view, moment) {
                 ActorPoll::Write(write) => return Some((index, *write)),
-                ActorPoll::Wait { until, for_rest: _ } => state.until = until,
+                ActorPoll::Wait { until, for_rest } => {
+                    state.until = until;
+                    state.waits_for_rest = for_rest;
+                    self.needs_rest |= for_rest && !has_waited;
+                }
                 ActorPoll::Done => state.is_done = true,
                 ActorPoll::Failed(failure) => {
                     state.is_done = true;
@@ -120,6 +131,11 @@ impl Actors {
             }
         }
         None
+    }
+
+    /// Returns whether an actor has begun to wait for a rest since the last call.
+    pub(super) fn take_need_of_rest(&mut self) -> bool {
+        std::mem::take(&mut self.needs_rest)
     }
 
     /// Returns the name of the actor whose step begins with the pending write; `None` if that step's moment was counted already.

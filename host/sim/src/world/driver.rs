@@ -285,7 +285,13 @@ impl Driver<'_> {
         {
             let mut state = self.shared.lock();
             let moment = PollMoment { now_ms: state.now(), at_rest };
-            let Some((index, step)) = self.actors.next_write(&state.mirror, moment) else { return false };
+            let Some((index, step)) = self.actors.next_write(&state.mirror, moment) else {
+                // The world may have come to rest before, while the actor slept or waited for a time.
+                if self.actors.take_need_of_rest() {
+                    self.rested_at = None;
+                }
+                return false;
+            };
             if self.actors.leave_out(index, step, state.now()) {
                 // The next step waits for the next rest, as if this one had been taken.
                 state.record_external_activity();

@@ -115,3 +115,15 @@ fn a_long_sleep_ends_and_a_timer_meanwhile_does_not_keep_the_world_busy() {
     assert_eq!((run.end, run.unfinished), (End::AtRest, vec![]));
     assert!(run.events.last().expect("events").time > 30 * 60 * 60 * 1000);
 }
+
+#[test]
+fn a_step_that_becomes_the_next_one_while_the_world_is_at_rest_is_taken() {
+    for waits in [
+        "  - sleep: 30h\n  - wait: \"exists('ConfigMap', 'a')\"",
+        "  - wait: \"now > timestamp('2026-01-01T00:20:00Z')\"",
+    ] {
+        let (run, _) = run_scenario(&after_an_hour(waits), vec![]);
+        assert_eq!((run.end, run.unfinished), (End::AtRest, vec![]), "{waits}");
+        assert!(run.objects.iter().any(|object| object.name == "b"));
+    }
+}
