@@ -1,6 +1,8 @@
 //! Searches with a scripted world: a controller that makes a ConfigMap for each Foo and then records it in the status.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -98,6 +100,8 @@ struct Recorder {
     findings: Vec<Finding>,
     runs: u64,
     looks: std::cell::Cell<u64>,
+    /// After how many runs the user interrupts the search.
+    interrupted_after: Option<u64>,
 }
 
 impl SearchProgress for Recorder {
@@ -107,7 +111,7 @@ impl SearchProgress for Recorder {
     }
 
     fn is_interrupted(&self) -> bool {
-        false
+        self.interrupted_after.is_some_and(|runs| self.runs >= runs)
     }
 
     fn ran(&mut self, _: &Plan, _: u64) {
@@ -174,6 +178,35 @@ fn a_crash_between_two_writes_is_found_by_the_plans() {
         "{text}"
     );
     assert!(text.ends_with("rule H1 (the process may end at any point). Replay: pilothouse sim x.wasm --replay finding-1.trace"), "{text}");
+}
+
+/// Counts the runs of a world.
+struct Counted(Script, Arc<AtomicU64>);
+
+impl Simulator for Counted {
+    fn run(&mut self, plan: &Plan) -> Result<Run, WorldError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.run(plan)
+    }
+}
+
+#[test]
+fn an_interrupted_search_reports_what_it_has_found_without_further_runs() {
+    let searched = |interrupted_after: Option<u64>| {
+        let count = Arc::new(AtomicU64::new(0));
+        let script = Script { is_wrong: true, deletes: false };
+        let executor = Executor::new(vec![Counted(script, Arc::clone(&count))]);
+        let mut progress = Recorder { interrupted_after, ..Recorder::default() };
+        let options = options(&Strategy::ALL, Budget::Runs(500));
+        let report =
+            search(&options, &Oracles::built_in(), &executor, &mut progress).expect("a world").report;
+        (report, count.load(Ordering::Relaxed))
+    };
+    let (report, runs) = searched(None);
+    assert!(runs > report.runs, "the finding is shrunk");
+    let (report, runs) = searched(Some(report.findings[0].runs));
+    assert_eq!((report.findings.len(), report.stopped), (1, Stop::Interrupted));
+    assert_eq!(runs, report.runs);
 }
 
 /// Reports an event of each run.

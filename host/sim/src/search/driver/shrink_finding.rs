@@ -92,6 +92,8 @@ impl<S: Simulator + Send> Driver<'_, S> {
     ///
     /// A plan that leaves further steps out is compared with a default schedule that leaves them out, too: the plugin has another task. Its deviations are
     /// first tried at the same points of the fewer steps, and then as they are. Such a run must keep the evidence, if there is any.
+    ///
+    /// After an interruption, nothing is run: the finding is reported as far as it is shrunk.
     fn violation_of(
         &self,
         plan: &Plan,
@@ -99,6 +101,9 @@ impl<S: Simulator + Send> Driver<'_, S> {
         violation: &Violation,
         evidence: Option<&Evidence>,
     ) -> Result<Option<(Run, Violation)>, WorldError> {
+        if self.progress.is_interrupted() {
+            return Ok(None);
+        }
         let same_error = |summary: RunSummary| {
             let mut violations =
                 summary.judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
