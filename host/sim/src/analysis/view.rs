@@ -198,6 +198,20 @@ impl<'a> RunView<'a> {
         })
     }
 
+    /// Whether actors created objects of one kind and name in two Namespaces.
+    #[must_use]
+    pub fn has_namesakes(&self) -> bool {
+        let mut seen: BTreeMap<(String, String), String> = BTreeMap::new();
+        let mut created = self.requests().filter_map(|(_, _, request)| {
+            let is_created = request.changed && request.before.is_none() && request.after.is_some();
+            (is_created && matches!(request.author, Author::Actor(_))).then(|| request.object_id())
+        });
+        created.any(|id| {
+            let first = seen.entry((id.resource, id.name)).or_insert_with(|| id.namespace.clone());
+            *first != id.namespace
+        })
+    }
+
     /// Returns what actors changed, stand-ins among them: actor, verb and object, without how often and in which order.
     #[must_use]
     pub fn objects_of_actors(&self) -> BTreeSet<(String, String, ObjectId)> {

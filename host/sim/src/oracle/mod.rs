@@ -222,14 +222,20 @@ impl Oracles {
         &self.disabled
     }
 
-    /// Judges a run by all oracles that are not switched off. Returns each with its name. The runs of a history are judged by *history* alone: their
-    /// steps are made for it.
+    /// Judges a run by all oracles that are not switched off. Returns each with its name. The runs of a history are judged by *history*: their
+    /// steps are made for it. If users create objects of one name in two Namespaces, *hot loop* judges them, too: such objects have nothing to fight for.
     #[must_use]
     pub fn judge(&self, run: &RunView<'_>, reference: Option<&ReferenceRuns>) -> Vec<(&str, Judgement)> {
         let is_history = run.run.plan.history.is_some();
+        let has_namesakes = is_history && run.has_namesakes();
+        let judges = |name: &str| match name {
+            _ if name == history::DESCRIPTION.name => is_history,
+            _ if name == hot_loop::DESCRIPTION.name => !is_history || has_namesakes,
+            _ => !is_history,
+        };
         self.oracles
             .iter()
-            .filter(|oracle| is_history == (oracle.name() == history::DESCRIPTION.name))
+            .filter(|oracle| judges(oracle.name()))
             .filter(|oracle| !self.disabled.contains_key(oracle.name()))
             .map(|oracle| (oracle.name(), oracle.judge(run, reference)))
             .collect()
@@ -244,6 +250,43 @@ mod tests {
     fn each_built_in_oracle_is_described_once() {
         let described: Vec<_> = BUILT_IN.iter().map(|description| description.name).collect();
         assert_eq!(Oracles::built_in().names(), described);
+    }
+
+    /// A run of a history in which the keys of two objects write the same object in turn. The second object has this key.
+    fn fight(second: &str) -> crate::Run {
+        let mut run = crate::testing::RunBuilder::new();
+        run.rest();
+        for key in ["default/a", second] {
+            run.actor("user", "create", "foos.example.com", key, Some(serde_json::json!({})));
+        }
+        for round in 0..12 {
+            for key in ["default/a", second] {
+                run.start_for(key, "updated");
+                run.write(
+                    "patch",
+                    "clusterroles",
+                    "a",
+                    Some(serde_json::json!({"of": key, "first": round == 0})),
+                );
+                run.end(crate::run::ReconcileResult::Ok);
+            }
+        }
+        let mut run = run.finish();
+        run.plan.history = Some(crate::plan::HistoryPlan { index: 0, is_shorter: false });
+        run
+    }
+
+    #[test]
+    fn namesakes_that_fight_for_an_object_are_a_hot_loop_in_a_history() {
+        let reported = |second: &str| {
+            let (run, random) = (fight(second), crate::analysis::RandomPrefixes::default());
+            let oracles = Oracles::built_in();
+            let judged = oracles.judge(&RunView::new(&run, &random), None).into_iter();
+            let found = judged.filter(|(_, judgement)| !judgement.violations.is_empty());
+            found.map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(reported("another/a"), ["hot loop"]);
+        assert_eq!(reported("default/b"), [] as [&str; 0], "both may want the same by right");
     }
 
     #[test]
