@@ -1,5 +1,5 @@
-//! The keys that the plugin cannot reconcile although there is no fault. What would come after their errors is never tested, so the author
-//! should know of them.
+//! Finds the keys whose reconciles keep failing in a run without faults. The search cannot test what a plugin does after such an error, so the
+//! report names them.
 
 use std::collections::BTreeMap;
 

@@ -113,7 +113,7 @@ fn subsets(service: &Value, backends: &[Backend<'_>]) -> Vec<Value> {
     groups.into_values().collect()
 }
 
-/// Returns a port without an empty name, which Endpoints omit.
+/// Returns the port of a slice as Endpoints have it: without the name, if that is empty.
 fn endpoints_port(port: &Value) -> Value {
     let mut port = port.clone();
     if port["name"] == ""

@@ -147,7 +147,7 @@ impl WatchCache {
         (objects, None)
     }
 
-    /// Returns the readers that may have objects of the filter's namespace after its key, with their namespaces, in the order of these.
+    /// Returns the readers to search, each with its namespace, ordered by namespace: those that may have objects after the filter's key.
     fn readers_in_order<'a>(&'a self, filter: &'a CacheFilter) -> Vec<(&'a str, &'a StoreReader)> {
         if let Some(namespace) = &filter.namespace {
             return self.reader(namespace).map(|reader| (namespace.as_str(), reader)).into_iter().collect();
@@ -249,8 +249,8 @@ impl View {
         CachePage { items, more: searched_to.is_some(), searched_to }
     }
 
-    /// Returns the objects after the filter's key, in order, and the last key that was looked at if there may be more. Without a label
-    /// selector, returns only one more than the limit, so that the caller knows whether there are more.
+    /// Returns the objects after the filter's key, in order. Also returns the last key that was looked at, if the search stopped early. Without a
+    /// label selector, returns at most one object more than the limit, so that the caller knows whether there are more.
     fn candidates(&self, filter: &CacheFilter, step: usize) -> (Vec<Object>, Option<ObjectKey>) {
         let mut own = self.own_entries(|key| {
             filter.namespace.as_deref().is_none_or(|namespace| namespace == key.namespace())

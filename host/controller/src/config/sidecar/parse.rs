@@ -30,7 +30,7 @@ impl Sidecar {
     /// Parses the members of a sidecar that is a part of something else, such as the configuration of the host.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), with the path of the field in place of the line and column of a text that nobody has written.
+    /// The same as for [`parse`](Self::parse), but an error names the path of the field. There is no text whose lines an operator could look up.
     pub fn parse_members(members: &serde_json::Map<String, serde_json::Value>) -> Result<Self, SidecarError> {
         let members = serde_json::Value::Object(members.clone());
         // JSON is YAML, too. Its reader accepts a number as a text, as in a file.
