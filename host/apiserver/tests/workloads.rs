@@ -47,6 +47,13 @@ fn has(pointer: &'static str, value: impl Into<Value>) -> impl Fn(&Answer) -> bo
     move |answer| answer.body.pointer(pointer) == Some(&value)
 }
 
+fn is_true(condition: &'static str) -> impl Fn(&Answer) -> bool {
+    move |answer| {
+        let conditions = answer.body["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|one| one["type"] == condition && one["status"] == "True")
+    }
+}
+
 async fn delete_now(api: &Api, path: &str) {
     api.delete(path, &json!({"propagationPolicy": "Background"})).await.ok();
 }
@@ -153,13 +160,79 @@ async fn job_completes_and_is_deleted_after_its_time_to_live() {
         job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"],
         job["metadata"]["uid"]
     );
-    let complete = api.until(&batch("jobs/j"), has("/status/succeeded", 3)).await.ok();
-    let conditions = complete["status"]["conditions"].as_array().expect("conditions");
-    assert!(conditions.iter().any(|one| one["type"] == "Complete" && one["status"] == "True"));
+    let complete = api.until(&batch("jobs/j"), is_true("Complete")).await.ok();
+    assert_eq!(complete["status"]["succeeded"], 3);
     let pods = api.get(&core("pods?fieldSelector=status.phase=Succeeded")).await.ok();
     assert_eq!(names(&pods).len(), 3);
     api.until(&batch("jobs/j"), |answer| answer.code == 404).await;
     api.until(&core("pods"), |answer| names(&answer.body).is_empty()).await;
+}
+
+/// Returns an Indexed Job whose Pods are on a Node of the test, which plays their kubelet.
+fn indexed_job(spec: &Value) -> Value {
+    let mut template = template(&json!({}));
+    template["spec"]["restartPolicy"] = json!("Never");
+    template["spec"]["nodeName"] = json!("of-the-test");
+    let mut job = json!({
+        "metadata": {"name": "j"},
+        "spec": {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "template": template},
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        job["spec"][field] = value.clone();
+    }
+    job
+}
+
+/// Ends the Pod of an index with an exit code.
+async fn exit(api: &Api, index: i64, code: i64) {
+    let selector = format!("pods?labelSelector=batch.kubernetes.io/job-completion-index={index}");
+    let pods = api.until(&core(&selector), |answer| !names(&answer.body).is_empty()).await.ok();
+    let terminated =
+        json!({"exitCode": code, "startedAt": "2026-01-01T00:00:30Z", "finishedAt": "2026-01-01T00:00:31Z"});
+    let container = json!({
+        "name": "c", "image": "i:1", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": terminated},
+    });
+    let phase = if code == 0 { "Succeeded" } else { "Failed" };
+    let status = json!({"status": {"phase": phase, "containerStatuses": [container]}});
+    api.merge(&core(&format!("pods/{}/status", names(&pods)[0])), &status).await.ok();
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_of_a_job_fail_on_their_own() {
+    let (api, _running) = start();
+    let exit_code = json!({"operator": "In", "values": [9]});
+    let policy = json!({"rules": [{"action": "FailIndex", "onExitCodes": exit_code}]});
+    let spec = json!({"backoffLimitPerIndex": 1, "podFailurePolicy": policy});
+    api.post(&batch("jobs"), &indexed_job(&spec)).await.ok();
+    exit(&api, 1, 9).await;
+    api.until(&batch("jobs/j"), has("/status/failedIndexes", "1")).await;
+    exit(&api, 0, 0).await;
+    exit(&api, 2, 0).await;
+    let failed = api.until(&batch("jobs/j"), is_true("Failed")).await.ok();
+    let status = &failed["status"];
+    assert_eq!((&status["completedIndexes"], &status["failed"]), (&json!("0,2"), &json!(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn success_policy_completes_a_job_and_stops_its_other_pods() {
+    let (api, _running) = start();
+    let policy = json!({"rules": [{"succeededIndexes": "0"}]});
+    api.post(&batch("jobs"), &indexed_job(&json!({"successPolicy": policy}))).await.ok();
+    exit(&api, 0, 0).await;
+    let complete = api.until(&batch("jobs/j"), is_true("Complete")).await.ok();
+    assert_eq!((&complete["status"]["succeeded"], &complete["status"]["failed"]), (&json!(1), &Value::Null));
+    assert_eq!(names(&api.get(&core("pods")).await.ok()).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn job_of_another_controller_is_left_alone() {
+    let (api, _running) = start();
+    let spec = json!({"managedBy": "example.org/controller"});
+    api.post(&batch("jobs"), &indexed_job(&spec)).await.ok();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(names(&api.get(&core("pods")).await.ok()), [""; 0]);
+    assert_eq!(api.get(&batch("jobs/j")).await.ok()["status"], json!({}));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! What controllers read of Pods, and how they build them from templates.
 
+use std::borrow::Borrow;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -74,8 +75,9 @@ pub(super) fn from_template(template: &Value, owner_kind: Kind, owner: &Value) -
 
 /// Orders Pods by which one is deleted first: unassigned, then pending, not ready, with a lower deletion cost, and younger
 /// ones. After `ActivePodsWithRanks` in `k8s.io/kubernetes/pkg/controller`.
-pub(super) fn sort_for_deletion(pods: &mut [Value]) {
+pub(super) fn sort_for_deletion(pods: &mut [impl Borrow<Value>]) {
     pods.sort_by_cached_key(|pod| {
+        let pod = pod.borrow();
         let phase_rank = match phase(pod) {
             "Pending" => 0,
             "Unknown" => 1,

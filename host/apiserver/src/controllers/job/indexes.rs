@@ -27,6 +27,16 @@ impl Indexes {
         intervals
     }
 
+    /// Parses text as [`Self::parse`] does, and leaves out the indexes from `end` on.
+    pub(super) fn parse_below(text: &str, end: i64) -> Self {
+        let Self(mut intervals) = Self::parse(text);
+        intervals.retain(|first, last| {
+            *last = (*last).min(end.saturating_sub(1));
+            *first < end
+        });
+        Self(intervals)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -38,6 +48,22 @@ impl Indexes {
 
     pub(super) fn contains(&self, index: i64) -> bool {
         self.0.range(..=index).next_back().is_some_and(|(_, last)| index <= *last)
+    }
+
+    /// Returns the number of indexes that both sets have.
+    pub(super) fn overlap(&self, other: &Self) -> i64 {
+        let (mut own, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut overlap = 0_i64;
+        while let (Some((first, last)), Some((other_first, other_last))) = (own.peek(), others.peek()) {
+            let common = (*last.min(other_last) - *first.max(other_first)).saturating_add(1);
+            overlap = overlap.saturating_add(common.max(0));
+            if last <= other_last {
+                own.next();
+            } else {
+                others.next();
+            }
+        }
+        overlap
     }
 
     pub(super) fn insert(&mut self, index: i64) {
@@ -80,5 +106,24 @@ mod tests {
         assert!(indexes.contains(2) && !indexes.contains(5) && !indexes.contains(8));
         assert_eq!(Indexes::parse("0,1,2,3-3,6,7,7,1-9"), indexes);
         assert_eq!(Indexes::parse("x,3-1,-2"), Indexes::default());
+    }
+
+    #[test]
+    fn indexes_from_an_end_on_are_left_out() {
+        assert_eq!(Indexes::parse_below("0-3,6-9,12", 8), Indexes::parse("0-3,6-7"));
+        assert_eq!(Indexes::parse_below("3-5", 3), Indexes::default());
+    }
+
+    #[test]
+    fn overlap_counts_common_indexes() {
+        let overlap = |one: &str, other: &str| {
+            let (one, other) = (Indexes::parse(one), Indexes::parse(other));
+            assert_eq!(one.overlap(&other), other.overlap(&one));
+            one.overlap(&other)
+        };
+        assert_eq!(overlap("0-9", "2,4-5,8-12"), 5);
+        assert_eq!(overlap("0-1,3,5-7", "1-6"), 4);
+        assert_eq!(overlap("0-3", "4-7"), 0);
+        assert_eq!(overlap("0-3", ""), 0);
     }
 }

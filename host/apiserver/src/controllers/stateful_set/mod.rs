@@ -1,9 +1,11 @@
 //! StatefulSets, after `k8s.io/kubernetes/pkg/controller/statefulset`.
 
+mod claims;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::action::{Action, Plan};
 use super::claim::claim;
@@ -34,7 +36,7 @@ fn reconcile(cluster: &Cluster<'_>, set: &Value) -> Plan {
     let situation = Situation {
         pods: claimed.objects,
         revisions: cluster.controlled_by(Kind::ControllerRevision, namespace, meta::text(set, "uid")),
-        has_claim: &|name| cluster.get(Kind::PersistentVolumeClaim, namespace, name).is_some(),
+        claim: &|name| cluster.get(Kind::PersistentVolumeClaim, namespace, name),
         pod_allowance: cluster.pod_allowance(),
         now: cluster.now,
     };
@@ -43,19 +45,21 @@ fn reconcile(cluster: &Cluster<'_>, set: &Value) -> Plan {
     plan
 }
 
+type ClaimOf<'a> = dyn Fn(&str) -> Option<Value> + 'a;
+
 /// What the decision depends on besides the StatefulSet.
 struct Situation<'a> {
     pods: Vec<Value>,
     revisions: Vec<Value>,
-    /// Whether a PersistentVolumeClaim of this name exists.
-    has_claim: &'a dyn Fn(&str) -> bool,
+    /// Returns the PersistentVolumeClaim of a name.
+    claim: &'a ClaimOf<'a>,
     pod_allowance: usize,
     now: Timestamp,
 }
 
 /// Decides which Pods and claims to create, which Pods to delete, and the status.
 fn plan(set: &Value, situation: Situation<'_>) -> Plan {
-    let Situation { pods, revisions, has_claim, pod_allowance, now } = situation;
+    let Situation { pods, revisions, claim, pod_allowance, now } = situation;
     let mut plan = Plan::default();
     let update = revision::current(Kind::StatefulSet, set, &revisions);
     let stored_revision = set["status"]["currentRevision"].as_str();
@@ -67,7 +71,7 @@ fn plan(set: &Value, situation: Situation<'_>) -> Plan {
         let template =
             revisions.iter().find(|one| meta::text(one, "name") == current).map(revision::template);
         let replicas = Replicas::new((set, &pods), (&current, &update_name), template, now);
-        replicas.next_actions(has_claim, pod_allowance, &mut plan);
+        replicas.next_actions(claim, pod_allowance, &mut plan);
         let min_ready = number(&set["spec"]["minReadySeconds"], 0);
         for delay in pods.iter().filter_map(|pod| pod::available_in(pod, min_ready, now)) {
             plan.retry_after(delay);
@@ -120,7 +124,7 @@ impl<'a> Replicas<'a> {
         pod::phase(pod) == "Running" && pod::is_available(pod, min_ready, self.now) && !is_deleting(pod)
     }
 
-    fn next_actions(&self, has_claim: &dyn Fn(&str) -> bool, pod_allowance: usize, plan: &mut Plan) {
+    fn next_actions(&self, claim: &ClaimOf<'_>, pod_allowance: usize, plan: &mut Plan) {
         let (start, end) = self.range;
         let mut created = 0;
         for ordinal in start..end {
@@ -132,8 +136,15 @@ impl<'a> Replicas<'a> {
                     plan.retry_after(std::time::Duration::from_secs(5));
                     return;
                 }
+                // The deletion of the claim is observed by the garbage collector only.
+                None if self.has_stale_claim(ordinal, claim) => {
+                    plan.retry_after(STEP);
+                    if !self.is_parallel() {
+                        return;
+                    }
+                }
                 None => {
-                    self.create(ordinal, has_claim, plan);
+                    self.create(ordinal, claim, plan);
                     created += 1;
                     if !self.is_parallel() {
                         return;
@@ -151,10 +162,14 @@ impl<'a> Replicas<'a> {
                     }
                 }
                 Some(pod) if !self.is_available(pod) && !self.is_parallel() => return,
-                Some(_) => {}
+                Some(pod) => self.own_claims(pod, false, claim, plan),
             }
         }
-        let condemned = self.by_ordinal.iter().rev().filter(|(ordinal, _)| !(start..end).contains(*ordinal));
+        let condemned: Vec<_> =
+            self.by_ordinal.iter().rev().filter(|(ordinal, _)| !(start..end).contains(*ordinal)).collect();
+        for (_, pod) in &condemned {
+            self.own_claims(pod, true, claim, plan);
+        }
         for (_, pod) in condemned {
             if is_deleting(pod) {
                 if self.is_parallel() {
@@ -190,9 +205,26 @@ impl<'a> Replicas<'a> {
         }
     }
 
-    fn create(&self, ordinal: i64, has_claim: &dyn Fn(&str) -> bool, plan: &mut Plan) {
-        let name = format!("{}-{ordinal}", meta::text(self.set, "name"));
-        let namespace = meta::text(self.set, "namespace");
+    fn pod_name(&self, ordinal: i64) -> String {
+        format!("{}-{ordinal}", meta::text(self.set, "name"))
+    }
+
+    fn has_stale_claim(&self, ordinal: i64, claim: &ClaimOf<'_>) -> bool {
+        let pod_name = self.pod_name(ordinal);
+        claims::names(self.set, &pod_name)
+            .filter_map(|name| claim(&name))
+            .any(|claim| claims::is_stale(self.set, &pod_name, &claim))
+    }
+
+    /// Lets the claims of a Pod be deleted as the retention policy says.
+    fn own_claims(&self, pod: &Value, is_condemned: bool, claim: &ClaimOf<'_>, plan: &mut Plan) {
+        let present = claims::names(self.set, meta::text(pod, "name")).filter_map(|name| claim(&name));
+        plan.actions
+            .extend(present.filter_map(|claim| claims::set_owner(self.set, pod, is_condemned, &claim)));
+    }
+
+    fn create(&self, ordinal: i64, claim: &ClaimOf<'_>, plan: &mut Plan) {
+        let name = self.pod_name(ordinal);
         // Pods below the partition keep the template of the current revision.
         let partition = number(&self.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"], 0);
         let (template, revision) = match &self.current_template {
@@ -212,31 +244,12 @@ impl<'a> Replicas<'a> {
         {
             pod["spec"]["subdomain"] = service.into();
         }
+        claims::mount(self.set, &mut pod);
         for template in items(&self.set["spec"]["volumeClaimTemplates"]) {
-            let template_name = meta::text(template, "name");
-            let claim_name = format!("{template_name}-{name}");
-            let volume = json!({"name": template_name, "persistentVolumeClaim": {"claimName": claim_name}});
-            let mut volumes: Vec<Value> = items(&pod["spec"]["volumes"]).to_vec();
-            volumes.retain(|known| known["name"] != template_name);
-            volumes.push(volume);
-            pod["spec"]["volumes"] = volumes.into();
-            if has_claim(&claim_name) {
-                continue;
+            if claim(&claims::name(template, &name)).is_none() {
+                let claim = claims::new_claim(self.set, template, &name);
+                plan.actions.push(Action::Create(Kind::PersistentVolumeClaim, claim));
             }
-            let mut claim = template.clone();
-            claim["apiVersion"] = "v1".into();
-            claim["kind"] = "PersistentVolumeClaim".into();
-            claim["metadata"]["name"] = claim_name.into();
-            claim["metadata"]["namespace"] = namespace.into();
-            for (label, value) in
-                self.set["spec"]["selector"]["matchLabels"].as_object().into_iter().flatten()
-            {
-                claim["metadata"]["labels"][label] = value.clone();
-            }
-            if let Some(claim) = claim.as_object_mut() {
-                claim.remove("status");
-            }
-            plan.actions.push(Action::Create(Kind::PersistentVolumeClaim, claim));
         }
         plan.actions.push(Action::Create(Kind::Pod, pod));
     }

@@ -1,5 +1,7 @@
 //! Tests of the decisions about StatefulSets.
 
+use serde_json::json;
+
 use super::*;
 
 fn set(replicas: i64, image: &str) -> Value {
@@ -19,19 +21,19 @@ struct World {
     set: Value,
     pods: Vec<Value>,
     revisions: Vec<Value>,
-    claims: BTreeSet<String>,
+    claims: BTreeMap<String, Value>,
 }
 
 impl World {
     fn new(set: Value) -> Self {
-        Self { set, pods: Vec::new(), revisions: Vec::new(), claims: BTreeSet::new() }
+        Self { set, pods: Vec::new(), revisions: Vec::new(), claims: BTreeMap::new() }
     }
 
     fn step(&mut self) {
         let situation = Situation {
             pods: self.pods.clone(),
             revisions: self.revisions.clone(),
-            has_claim: &|name| self.claims.contains(name),
+            claim: &|name| self.claims.get(name).cloned(),
             pod_allowance: 100,
             now: "2026-01-01T00:00:00Z".parse().expect("a time"),
         };
@@ -43,11 +45,15 @@ impl World {
             match action {
                 Action::Create(Kind::Pod, pod) => self.pods.push(pod),
                 Action::Create(Kind::PersistentVolumeClaim, claim) => {
-                    self.claims.insert(meta::text(&claim, "name").to_owned());
+                    self.claims.insert(meta::text(&claim, "name").to_owned(), claim);
                 }
                 Action::Create(_, revision) => self.revisions.push(revision),
                 Action::Delete { kind: Kind::Pod, key: (_, name), .. } => {
                     self.pods.retain(|pod| meta::text(pod, "name") != &*name);
+                }
+                Action::Patch(Kind::PersistentVolumeClaim, (_, name), patch) => {
+                    let claim = self.claims.get_mut(&*name).expect("a claim");
+                    *claim = crate::patch::merge_patch(claim, &patch);
                 }
                 Action::SetStatus(status) => self.set["status"] = status,
                 other => panic!("{other:?}"),
@@ -71,7 +77,7 @@ fn pods_start_one_after_the_other_with_their_claims() {
     assert_eq!(world.names(), ["db-0"], "the first Pod was not ready");
     world.step();
     assert_eq!(world.names(), ["db-0", "db-1"]);
-    assert_eq!(world.claims, BTreeSet::from(["data-db-0".to_owned(), "data-db-1".to_owned()]));
+    assert_eq!(world.claims.keys().collect::<Vec<_>>(), ["data-db-0", "data-db-1"]);
     let pod = &world.pods[1];
     assert_eq!(
         (&pod["spec"]["hostname"], &pod["spec"]["subdomain"], &pod["metadata"]["labels"][POD_INDEX_LABEL]),
@@ -101,6 +107,27 @@ fn scaling_down_deletes_the_highest_ordinal_and_keeps_claims() {
 }
 
 #[test]
+fn claims_are_deleted_with_scaled_down_pods_if_the_policy_says_so() {
+    let mut world = World::new(set(2, "1"));
+    world.set["spec"]["persistentVolumeClaimRetentionPolicy"] =
+        json!({"whenScaled": "Delete", "whenDeleted": "Retain"});
+    (0..9).for_each(|_| world.step());
+    world.pods.iter_mut().for_each(|pod| pod["metadata"]["uid"] = pod["metadata"]["name"].clone());
+    world.set["spec"]["replicas"] = json!(1);
+    world.step();
+    let owner = |name: &str| world.claims[name]["metadata"]["ownerReferences"][0]["name"].clone();
+    assert_eq!((owner("data-db-0"), owner("data-db-1")), (Value::Null, json!("db-1")));
+    assert_eq!(world.names(), ["db-0"]);
+    // The garbage collector has not deleted the claim yet.
+    world.set["spec"]["replicas"] = json!(2);
+    world.step();
+    assert_eq!(world.names(), ["db-0"]);
+    world.claims.remove("data-db-1");
+    world.step();
+    assert_eq!(world.names(), ["db-0", "db-1"]);
+}
+
+#[test]
 fn rolling_update_replaces_pods_from_the_highest_ordinal_down_to_the_partition() {
     let mut world = World::new(set(3, "1"));
     (0..9).for_each(|_| world.step());
@@ -127,7 +154,7 @@ fn number_of_pods_is_capped() {
     let situation = Situation {
         pods: Vec::new(),
         revisions: Vec::new(),
-        has_claim: &|_| true,
+        claim: &|_| Some(Value::Null),
         pod_allowance: 3,
         now: Timestamp::UNIX_EPOCH,
     };
