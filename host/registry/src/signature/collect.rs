@@ -34,10 +34,10 @@ pub async fn collect_signatures(
     reference: &Reference,
     manifest: &ManifestDocument,
 ) -> Result<Vec<SignatureMaterial>, RegistryError> {
-    let Some(signers) = SignerCount::new(policy, reference, manifest) else { return Ok(Vec::new()) };
     if manifest.text.len() > MAX_SIGNED_MANIFEST {
         return Ok(Vec::new());
     }
+    let Some(signers) = SignerCount::new(policy, reference, manifest) else { return Ok(Vec::new()) };
     let mut collected = SignatureCollection { signers, signatures: Vec::new(), unused: 0, unused_size: 0 };
     let unlisted = match referring(client, reference, manifest.digest, &mut collected).await {
         Ok(()) => None,
@@ -63,19 +63,20 @@ pub async fn collect_signatures(
 }
 
 /// The signatures found so far.
-struct SignatureCollection<'a> {
-    signers: SignerCount<'a>,
+struct SignatureCollection {
+    signers: SignerCount,
     signatures: Vec<SignatureMaterial>,
     /// The number of those that count for nothing, and their size in bytes.
     unused: usize,
     unused_size: usize,
 }
 
-impl SignatureCollection<'_> {
+impl SignatureCollection {
     /// Keeps a signature if it counts. The others are kept for the error's text and for a policy that changes, up to a number and a size: each
-    /// is verified again with every judgement.
-    fn add(&mut self, signature: SignatureMaterial) {
-        if !self.signers.add(&signature) {
+    /// is verified again with every judgement. One at which the verifier panics is left out.
+    async fn add(&mut self, signature: SignatureMaterial) {
+        let Ok((signature, counts)) = self.signers.add(signature).await else { return };
+        if !counts {
             let size = self.unused_size + signature.size();
             if self.unused == MAX_UNUSED || size > MAX_TOTAL / 2 {
                 return;
@@ -132,7 +133,7 @@ async fn referring(
     client: &RegistryClient,
     reference: &Reference,
     manifest: Digest,
-    collected: &mut SignatureCollection<'_>,
+    collected: &mut SignatureCollection,
 ) -> Result<(), RegistryError> {
     // Some tools do not say the type in the list, only in the manifest that it names. Others, such as the registry of
     // go-containerregistry, say the type of the manifest's config, which is empty.
@@ -160,7 +161,7 @@ async fn referring(
             let is_bundle = |layer: &&Descriptor| layer.media_type.starts_with(BUNDLE);
             for layer in attached.layers.iter().filter(is_bundle).take(MAX_BUNDLES) {
                 if let Some(text) = small_text(client, reference, layer, &mut budget).await? {
-                    collected.add(SignatureMaterial::Bundle(text));
+                    collected.add(SignatureMaterial::Bundle(text)).await;
                     if collected.is_enough() {
                         return Ok(());
                     }
@@ -176,7 +177,7 @@ async fn legacy(
     client: &RegistryClient,
     reference: &Reference,
     attached: &Manifest,
-    collected: &mut SignatureCollection<'_>,
+    collected: &mut SignatureCollection,
 ) -> Result<(), RegistryError> {
     let is_signature = |layer: &&Descriptor| layer.media_type == SIMPLE_SIGNING;
     let mut budget = Budget::new(client, reference);
@@ -190,7 +191,7 @@ async fn legacy(
             certificate: layer.annotations.get(CERTIFICATE).filter(|text| !text.is_empty()).cloned(),
             log_entry: layer.annotations.get(LOG_ENTRY).filter(|text| !text.is_empty()).cloned(),
         };
-        collected.add(SignatureMaterial::Legacy(signature));
+        collected.add(SignatureMaterial::Legacy(signature)).await;
         if collected.is_enough() {
             return Ok(());
         }

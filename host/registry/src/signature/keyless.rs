@@ -9,6 +9,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sigstore_verify::trust_root::TrustedRoot;
+use sigstore_verify::types::bundle::VerificationMaterialContent;
 use sigstore_verify::types::{Bundle, DerCertificate};
 use sigstore_verify::{VerificationPolicy, Verifier};
 
@@ -19,6 +20,9 @@ use crate::error::{Problem, RegistryError, excerpt};
 
 /// The largest trust root, in bytes.
 const MAX_TRUST_ROOT: u64 = 4 << 20;
+
+/// The most log entries of a signature, and the most timestamps and certificates. Each is verified; tools attach one or two.
+const MAX_PARTS: usize = 8;
 
 /// The certificates and keys that keyless signatures are verified with.
 pub(super) struct TrustRoot {
@@ -94,6 +98,7 @@ impl TrustRoot {
         if bundle.verification_material.tlog_entries.is_empty() {
             return Err("it is in no transparency log".to_owned());
         }
+        check_parts(bundle)?;
         let mut policy = VerificationPolicy::any_identity().require_issuer(identity.issuer.clone());
         if let Subject::Exact(subject) = &identity.subject {
             policy = policy.require_identity(subject.as_str());
@@ -115,6 +120,25 @@ impl TrustRoot {
                 }
             }
         }
+    }
+}
+
+/// Errors if a bundle has so many parts that their verification takes long.
+fn check_parts(bundle: &Bundle) -> Result<(), String> {
+    let material = &bundle.verification_material;
+    let certificates = match &material.content {
+        VerificationMaterialContent::X509CertificateChain { certificates } => certificates.len(),
+        _ => 1,
+    };
+    let timestamps = material.timestamp_verification_data.rfc3161_timestamps.len();
+    let counts = [
+        ("log entries", material.tlog_entries.len()),
+        ("timestamps", timestamps),
+        ("certificates", certificates),
+    ];
+    match counts.into_iter().find(|(_, count)| *count > MAX_PARTS) {
+        Some((parts, _)) => Err(format!("a signature has more than {MAX_PARTS} {parts}")),
+        None => Ok(()),
     }
 }
 

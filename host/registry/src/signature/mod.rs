@@ -3,6 +3,7 @@
 //! Signatures are collected first ([`SignatureMaterial`]), and judged without a network afterwards. What was collected is kept in the cache, so that
 //! a host that starts without the registry judges again, by the policy that it has then.
 
+mod background;
 mod collect;
 mod crypto;
 mod key;
@@ -14,6 +15,7 @@ mod policy;
 mod policy_document;
 mod verify;
 
+pub(crate) use background::in_background;
 pub use collect::collect_signatures;
 pub use material::{SignatureMaterial, load_signatures, store_signatures};
 pub use policy::SignaturePolicy;

@@ -19,6 +19,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 
@@ -40,11 +41,11 @@ const MAX_KEY: u64 = 64 << 10;
 /// The most memory that a compiled pattern takes, in bytes.
 const MAX_REGEX: usize = 1 << 20;
 
-/// Which signatures plugins need.
-#[derive(Debug)]
+/// Which signatures plugins need. Cheap to clone.
+#[derive(Clone, Debug)]
 pub struct SignaturePolicy {
-    pub(super) rules: Vec<Rule>,
-    pub(super) trust_root: Option<TrustRoot>,
+    pub(super) rules: Vec<Arc<Rule>>,
+    pub(super) trust_root: Option<Arc<TrustRoot>>,
     fingerprint: Digest,
 }
 
@@ -113,7 +114,7 @@ impl SignaturePolicy {
             Some(name) => {
                 let path = folder.join(name);
                 content.extend(read_bounded(&path, 4 << 20, "the trust root")?);
-                Some(TrustRoot::read(&path)?)
+                Some(Arc::new(TrustRoot::read(&path)?))
             }
             None => None,
         };
@@ -124,6 +125,7 @@ impl SignaturePolicy {
                 "set trustRoot to the path of trusted_root.json",
             ));
         }
+        let rules = rules.into_iter().map(Arc::new).collect();
         Ok(Self { rules, trust_root, fingerprint: Digest::of(&content) })
     }
 
@@ -134,7 +136,7 @@ impl SignaturePolicy {
     }
 
     /// Returns the rule for a reference.
-    pub(super) fn rule(&self, reference: &Reference) -> Option<&Rule> {
+    pub(super) fn rule(&self, reference: &Reference) -> Option<&Arc<Rule>> {
         let name = reference.name();
         self.rules.iter().find(|rule| rule.patterns.iter().any(|pattern| pattern.matches(&name)))
     }

@@ -1,9 +1,11 @@
 //! Judges the signatures of a manifest by a policy. Pure, except that certificates are compared with the time at which a log saw the signature.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sigstore_verify::types::{Bundle, SignatureContent};
 
+use super::background::in_background;
 use super::keyless::{TrustRoot, bundle_of};
 use super::material::SignatureMaterial;
 use super::payload::Approval;
@@ -71,7 +73,7 @@ pub fn verify(
     let mut signed = Vec::new();
     let mut missing = Vec::new();
     for signer in &rule.signers {
-        match signer.find(&parsed, manifest, policy.trust_root.as_ref()) {
+        match signer.find(&parsed, manifest, policy.trust_root.as_deref()) {
             Ok(()) => signed.push(signer.name.clone()),
             Err(reasons) => missing.push(format!("{}: {reasons}", signer.name)),
         }
@@ -94,37 +96,48 @@ pub fn verify(
 }
 
 /// Counts the signers of a manifest while its signatures are collected.
-pub(super) struct SignerCount<'a> {
-    rule: &'a Rule,
-    trust_root: Option<&'a TrustRoot>,
-    manifest: &'a ManifestDocument,
+pub(super) struct SignerCount {
+    rule: Arc<Rule>,
+    trust_root: Option<Arc<TrustRoot>>,
+    manifest: Arc<ManifestDocument>,
     /// Whether each signer of the rule has signed.
     has_signed: Vec<bool>,
 }
 
-impl<'a> SignerCount<'a> {
+impl SignerCount {
     /// Begins without signatures. Returns `None` if the policy has no rule for the reference.
     pub(super) fn new(
-        policy: &'a SignaturePolicy,
+        policy: &SignaturePolicy,
         reference: &Reference,
-        manifest: &'a ManifestDocument,
+        manifest: &ManifestDocument,
     ) -> Option<Self> {
-        let rule = policy.rule(reference)?;
+        let rule = Arc::clone(policy.rule(reference)?);
         let has_signed = vec![false; rule.signers.len()];
-        Some(Self { rule, trust_root: policy.trust_root.as_ref(), manifest, has_signed })
+        let (trust_root, manifest) = (policy.trust_root.clone(), Arc::new(manifest.clone()));
+        Some(Self { rule, trust_root, manifest, has_signed })
     }
 
-    /// Judges a signature. Returns whether it is by a signer that had not signed yet.
-    pub(super) fn add(&mut self, signature: &SignatureMaterial) -> bool {
-        let parsed = [ParsedSignature::of(signature)];
-        let mut counts = false;
-        for (signer, has_signed) in self.rule.signers.iter().zip(&mut self.has_signed) {
-            if !*has_signed && signer.find(&parsed, self.manifest, self.trust_root).is_ok() {
-                *has_signed = true;
-                counts = true;
-            }
+    /// Judges a signature. Returns it, and whether it is by a signer that had not signed yet. Errors if the verifier panicked at it.
+    pub(super) async fn add(
+        &mut self,
+        signature: SignatureMaterial,
+    ) -> Result<(SignatureMaterial, bool), RegistryError> {
+        let (rule, trust_root) = (Arc::clone(&self.rule), self.trust_root.clone());
+        let (manifest, had_signed) = (Arc::clone(&self.manifest), self.has_signed.clone());
+        let judge = move || {
+            let parsed = [ParsedSignature::of(&signature)];
+            let signs = |(signer, had_signed): (&Signer, bool)| {
+                !had_signed && signer.find(&parsed, &manifest, trust_root.as_deref()).is_ok()
+            };
+            let signs: Vec<bool> = rule.signers.iter().zip(had_signed).map(signs).collect();
+            drop(parsed);
+            (signature, signs)
+        };
+        let (signature, signs) = in_background(judge).await?;
+        for (has_signed, signs) in self.has_signed.iter_mut().zip(&signs) {
+            *has_signed |= signs;
         }
-        counts
+        Ok((signature, signs.contains(&true)))
     }
 
     /// Whether the policy needs no more signatures.

@@ -5,6 +5,7 @@
 
 mod added;
 mod config;
+mod judgement;
 mod opening;
 mod plugin;
 mod used;

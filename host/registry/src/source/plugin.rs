@@ -1,6 +1,5 @@
 //! One plugin from a registry: what is in the folder of it, and the attempts to bring it up to date.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::config::{DEFAULT_POLL, PluginEntry};
+use super::judgement::{Judgements, judge, judge_in_background};
 use super::{Shared, SourceReport};
 use crate::client::ManifestDocument;
 use crate::digest::Digest;
@@ -17,8 +17,7 @@ use crate::fetch::{CachedPlugin, fetch};
 use crate::reference::Reference;
 use crate::schedule::{Outcome, Schedule};
 use crate::signature::{
-    Decision, SignatureMaterial, SignaturePolicy, collect_signatures, load_signatures, store_signatures,
-    verify,
+    Decision, SignaturePolicy, collect_signatures, in_background, load_signatures, store_signatures,
 };
 
 /// The time limit of one attempt. A registry that sends a byte now and then would take longer.
@@ -35,10 +34,6 @@ pub(super) struct SourcedPlugin {
     /// its task was aborted.
     active: Arc<Mutex<bool>>,
 }
-
-/// The results of an attempt's judgements, by manifest. A version that is judged by the signatures in the cache and then by those in the registry
-/// was judged once, with the later result.
-type Judgements = BTreeMap<Digest, Result<(), Problem>>;
 
 /// The version in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +198,7 @@ impl SourcedPlugin {
             blocking(move || shared.policy()).await?
         };
         // Before anything else, which may fail: the credentials, the certificates, the registry.
-        let violation = self.apply_changed_policy(shared, reference, policy.as_ref(), judgements);
+        let violation = self.apply_changed_policy(shared, reference, policy.as_ref(), judgements).await;
         let updated = self.update(shared, reference, policy.as_ref(), judgements).await;
         updated.map_err(|error| {
             // Both say the same if one version was judged.
@@ -241,7 +236,8 @@ impl SourcedPlugin {
             Some(policy) => collect_signatures(&client, policy, reference, &document).await?,
             None => Vec::new(),
         };
-        let decision = judge(reference, &document, policy, &signatures, judgements)?;
+        let (decision, signatures) =
+            judge_in_background(reference, &document, policy, signatures, judgements).await?;
         let plugin = CachedPlugin::of(&document, client.limits(), &reference.to_string())?;
         self.while_active(|| shared.use_also(self.name(), plugin.blobs()));
         let plugin = fetch(&client, &shared.cache, reference, &document).await?;
@@ -262,16 +258,32 @@ impl SourcedPlugin {
     }
 
     /// Judges the version in the folder, if the policy has changed since. Returns why the policy does not allow it.
-    fn apply_changed_policy(
+    async fn apply_changed_policy(
         &mut self,
-        shared: &Shared,
+        shared: &Arc<Shared>,
         reference: &Reference,
         policy: Option<&SignaturePolicy>,
         judgements: &mut Judgements,
     ) -> Option<RegistryError> {
         let fingerprint = policy.map(SignaturePolicy::fingerprint);
         let staged = self.staged.filter(|staged| staged.policy != fingerprint)?;
-        match self.verify_cached(shared, reference, staged.manifest, policy, judgements) {
+        let judged = {
+            let (this, shared, reference) = (self.clone(), Arc::clone(shared), reference.clone());
+            let policy = policy.cloned();
+            in_background(move || {
+                let mut found = Judgements::new();
+                let (manifest, policy) = (staged.manifest, policy.as_ref());
+                let judged = this.verify_cached(&shared, &reference, manifest, policy, &mut found);
+                (judged, found)
+            })
+        };
+        let (judged, found) = match judged.await {
+            Ok(judged) => judged,
+            // It says nothing about the version, which runs on.
+            Err(error) => return Some(error),
+        };
+        judgements.extend(found);
+        match judged {
             Ok(decision) => {
                 self.staged = Some(StagedVersion { policy: fingerprint, ..staged });
                 self.decision = Some(decision);
@@ -363,21 +375,6 @@ impl SourcedPlugin {
             shared.events.reported(self.name(), &report);
         });
     }
-}
-
-/// Judges the signatures of a manifest. Without a policy, that is no judgement.
-fn judge(
-    reference: &Reference,
-    document: &ManifestDocument,
-    policy: Option<&SignaturePolicy>,
-    signatures: &[SignatureMaterial],
-    judgements: &mut Judgements,
-) -> Result<Decision, RegistryError> {
-    let judged = verify(policy, reference, document, signatures);
-    if policy.is_some() {
-        judgements.insert(document.digest, judged.as_ref().map(|_| ()).map_err(RegistryError::problem));
-    }
-    judged
 }
 
 fn update_text(reference: &Reference, manifest: Digest, decision: &Decision) -> String {

@@ -412,3 +412,21 @@ async fn a_key_does_not_stand_for_an_identity() {
     let text = stage.refusal(&keyless(&format!("subject: '{SUBJECT}'"), ISSUER)).await;
     assert!(text.contains("made with a key"), "{text}");
 }
+/// Each entry is verified, and whoever can push decides how many there are.
+#[tokio::test]
+async fn a_bundle_with_many_log_entries_does_not_count() {
+    let authority = Authority::new();
+    let rule = keyless(&format!("subject: '{SUBJECT}'"), ISSUER);
+    for (entries, counts) in [(1, true), (8, true), (9, false), (100, false)] {
+        let stage = Stage::new().await;
+        std::fs::write(stage.folder.path().join("root.json"), authority.trust_root()).expect("written");
+        let text = authority.keyless_bundle(&stage.document.text, entries);
+        attach(&stage.registry, REPOSITORY, stage.digest(), &text);
+        if counts {
+            assert_eq!(stage.judge(&rule).await, Ok(signed(&["ci"])), "{entries}");
+        } else {
+            assert!(stage.refusal(&rule).await.contains("more than 8 log entries"), "{entries}");
+        }
+    }
+}
+

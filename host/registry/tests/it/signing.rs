@@ -218,13 +218,45 @@ impl Authority {
         let key = KeyPair::generate().expect("a key");
         let certificate = self.certificate_for(&key, year).pem();
         let signature = Signer::of(&key).sign(payload.as_bytes());
-        let entry = self.log_entry(&payload, &signature, &certificate);
+        let entry = self.log_entry(payload.as_bytes(), &signature, &certificate);
         let annotations = [
             ("dev.cosignproject.cosign/signature", signature),
             ("dev.sigstore.cosign/certificate", certificate),
             ("dev.sigstore.cosign/bundle", entry),
         ];
         attach_legacy_payload(registry, repository, manifest, &payload, &annotations);
+    }
+
+    /// The text of a bundle with a signature of a manifest without a key, whose certificate is valid in 2024. The log's entry is in it this often.
+    pub(crate) fn keyless_bundle(&self, manifest: &[u8], entries: usize) -> String {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = self.certificate_for(&key, 2024);
+        let signature = Signer::of(&key).sign(manifest);
+        let entry = self.log_entry(manifest, &signature, &certificate.pem());
+        let entry: Value = serde_json::from_str(&entry).expect("JSON");
+        let entry = json!({
+            "logIndex": entry["Payload"]["logIndex"].to_string(),
+            "logId": {"keyId": STANDARD.encode(Digest::of(&self.log_key).bytes())},
+            "kindVersion": {"kind": "hashedrekord", "version": "0.0.1"},
+            "integratedTime": SIGNED_AT.to_string(),
+            "inclusionPromise": {"signedEntryTimestamp": entry["SignedEntryTimestamp"]},
+            "canonicalizedBody": entry["Payload"]["body"],
+        });
+        json!({
+            "mediaType": "application/vnd.dev.sigstore.bundle+json;version=0.1",
+            "verificationMaterial": {
+                "x509CertificateChain": {"certificates": [{"rawBytes": STANDARD.encode(certificate.der())}]},
+                "tlogEntries": vec![entry; entries],
+            },
+            "messageSignature": {
+                "messageDigest": {
+                    "algorithm": "SHA2_256",
+                    "digest": STANDARD.encode(Digest::of(manifest).bytes()),
+                },
+                "signature": signature,
+            },
+        })
+        .to_string()
     }
 
     fn certificate_for(&self, key: &KeyPair, year: i32) -> rcgen::Certificate {
@@ -243,12 +275,12 @@ impl Authority {
     }
 
     /// The log's entry, as cosign keeps it in an annotation.
-    fn log_entry(&self, payload: &str, signature: &str, certificate: &str) -> String {
+    fn log_entry(&self, payload: &[u8], signature: &str, certificate: &str) -> String {
         let body = json!({
             "apiVersion": "0.0.1",
             "kind": "hashedrekord",
             "spec": {
-                "data": {"hash": {"algorithm": "sha256", "value": Digest::of(payload.as_bytes()).hex()}},
+                "data": {"hash": {"algorithm": "sha256", "value": Digest::of(payload).hex()}},
                 "signature": {"content": signature, "publicKey": {"content": STANDARD.encode(certificate)}},
             },
         });
