@@ -87,8 +87,8 @@ pub struct Index {
     /// The index's own type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// The manifests.
-    #[serde(default, deserialize_with = "null_as_default")]
+    /// The manifests. Those that cannot be read, such as one with a digest of another algorithm, are left out.
+    #[serde(default, deserialize_with = "readable")]
     pub manifests: Vec<Descriptor>,
 }
 
@@ -97,6 +97,22 @@ fn null_as_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'d
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads the descriptors that can be read. Whoever can push to a repository decides what a list of it contains.
+fn readable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Descriptor>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Entry {
+        Readable(Descriptor),
+        Other(serde::de::IgnoredAny),
+    }
+    let entries = Option::<Vec<Entry>>::deserialize(deserializer)?.unwrap_or_default();
+    let descriptor = |entry| match entry {
+        Entry::Readable(descriptor) => Some(descriptor),
+        Entry::Other(_) => None,
+    };
+    Ok(entries.into_iter().filter_map(descriptor).collect())
 }
 
 /// What says whether a document is a manifest or an index.
@@ -157,6 +173,22 @@ mod tests {
     fn null_is_read_as_empty() {
         let read = manifest(r#","layers":null,"annotations":null"#).expect("a manifest");
         assert!(read.layers.is_empty() && read.annotations.is_empty());
+    }
+
+    #[test]
+    fn entries_of_an_index_that_cannot_be_read_are_left_out() {
+        let good = Digest::of(b"good");
+        let entry = |digest: &str, size: &str| format!(r#"{{"digest":"{digest}","size":{size}}}"#);
+        let others =
+            [entry("sha512:00", "1"), entry(&good.to_string(), "-1"), "7".to_owned(), "null".to_owned()];
+        let text = format!(
+            r#"{{"schemaVersion":2,"manifests":[{},{}]}}"#,
+            others.join(","),
+            entry(&good.to_string(), "1")
+        );
+        let index: Index = serde_json::from_str(&text).expect("an index");
+        assert_eq!(index.manifests.iter().map(|found| found.digest).collect::<Vec<_>>(), [good]);
+        assert!(serde_json::from_str::<Index>(r#"{"schemaVersion":2,"manifests":7}"#).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Method;
 use pilothouse_registry::{
     Artifact, ClientOptions, Decision, Digest, Layout, Limits, ManifestDocument, Problem, Reference,
-    RegistryClient, RegistryError, SignaturePolicy, collect_signatures, verify,
+    RegistryClient, RegistryError, SignaturePolicy, collect_signatures, media_type, verify,
 };
 
 use crate::fake_registry::{FakeRegistry, Faults, Referrers};
@@ -315,6 +315,23 @@ async fn a_damaged_list_of_referrers_hides_no_signature_in_the_older_format() {
     );
 }
 
+/// Whoever can push attaches an artifact with a digest of another algorithm, and the registry lists it.
+#[tokio::test]
+async fn an_entry_of_the_list_that_cannot_be_read_hides_no_signature() {
+    let signer = Signer::new();
+    let stage = Stage::new().await;
+    let text = bundle(stage.digest(), &signer, "https://sigstore.dev/cosign/sign/v1");
+    let attached = attach(&stage.registry, REPOSITORY, stage.digest(), &text);
+    stage.registry.set_faults(Faults { referrers: Referrers::NotFound, ..Faults::default() });
+    let list = serde_json::json!({"schemaVersion": 2, "manifests": [
+        {"mediaType": media_type::MANIFEST, "digest": format!("sha512:{}", "0".repeat(128)), "size": 1},
+        {"mediaType": media_type::MANIFEST, "digest": attached.to_string(), "size": 1},
+    ]});
+    let tag = format!("sha256-{}", stage.digest().hex());
+    stage.registry.put_manifest(REPOSITORY, &tag, list.to_string().as_bytes());
+    assert_eq!(stage.judge_key(&signer).await, Ok(signed(&["a"])));
+}
+
 #[tokio::test]
 async fn some_of_several_signers_can_be_enough() {
     let (first, second, third) = (Signer::new(), Signer::new(), Signer::new());
@@ -401,17 +418,6 @@ async fn a_certificate_of_another_authority_does_not_count() {
     stage.refusal(&keyless(&format!("subject: '{SUBJECT}'"), ISSUER)).await;
 }
 
-#[tokio::test]
-async fn a_key_does_not_stand_for_an_identity() {
-    let authority = Authority::new();
-    let signer = Signer::new();
-    let stage = Stage::new().await;
-    std::fs::write(stage.folder.path().join("root.json"), authority.trust_root()).expect("written");
-    attach_bundle(&stage.registry, REPOSITORY, stage.digest(), &signer);
-    attach_legacy(&stage.registry, REPOSITORY, stage.digest(), &signer);
-    let text = stage.refusal(&keyless(&format!("subject: '{SUBJECT}'"), ISSUER)).await;
-    assert!(text.contains("made with a key"), "{text}");
-}
 /// Each entry is verified, and whoever can push decides how many there are.
 #[tokio::test]
 async fn a_bundle_with_many_log_entries_does_not_count() {
@@ -430,3 +436,14 @@ async fn a_bundle_with_many_log_entries_does_not_count() {
     }
 }
 
+#[tokio::test]
+async fn a_key_does_not_stand_for_an_identity() {
+    let authority = Authority::new();
+    let signer = Signer::new();
+    let stage = Stage::new().await;
+    std::fs::write(stage.folder.path().join("root.json"), authority.trust_root()).expect("written");
+    attach_bundle(&stage.registry, REPOSITORY, stage.digest(), &signer);
+    attach_legacy(&stage.registry, REPOSITORY, stage.digest(), &signer);
+    let text = stage.refusal(&keyless(&format!("subject: '{SUBJECT}'"), ISSUER)).await;
+    assert!(text.contains("made with a key"), "{text}");
+}
