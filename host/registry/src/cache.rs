@@ -214,8 +214,23 @@ impl Cache {
     /// Whether a file in the folder of plugins has this content. An unchanged file is not written again, because that would reload it.
     #[must_use]
     pub fn plugin_file_is(&self, file_name: &str, content: &[u8]) -> bool {
-        let found = digest_of_file(&self.plugins().join(file_name), content.len() as u64);
-        found.is_ok_and(|found| found == Some(Digest::of(content)))
+        self.plugin_file_has(file_name, Digest::of(content), content.len() as u64)
+    }
+
+    /// Whether a file in the folder of plugins has the content of this digest and size.
+    pub(crate) fn plugin_file_has(&self, file_name: &str, digest: Digest, size: u64) -> bool {
+        let found = digest_of_file(&self.plugins().join(file_name), size);
+        found.is_ok_and(|found| found == Some(digest))
+    }
+
+    /// Creates a file in the folder of plugins that the host does not see yet.
+    pub(crate) fn partial_plugin(&self) -> Result<(PartialFile, File), RegistryError> {
+        self.partial("plugins")
+    }
+
+    /// Makes a whole file visible in the folder of plugins.
+    pub(crate) fn keep_plugin(&self, partial: PartialFile, file_name: &str) -> Result<(), RegistryError> {
+        partial.keep(&self.plugins().join(file_name))
     }
 
     /// Puts a blob into the folder of plugins, without a copy where the file system permits it.
@@ -318,7 +333,7 @@ fn remove_file(path: &Path) -> Result<(), RegistryError> {
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> RegistryError {
+pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> RegistryError {
     RegistryError::new(
         Problem::Cache,
         format!(

@@ -7,6 +7,7 @@ use crate::client::{Limits, ManifestDocument, RegistryClient};
 use crate::digest::Digest;
 use crate::error::{Problem, RegistryError};
 use crate::layout::{WasmLayer, wasm_layer};
+use crate::manifest::Descriptor;
 use crate::reference::Reference;
 
 /// A plugin whose manifest is known and whose content is in the cache.
@@ -51,39 +52,34 @@ impl CachedPlugin {
         self.layer.descriptor.digest
     }
 
-    /// Returns the plugin's .wasm.
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        &self.layer.descriptor
+    }
+
+    /// Whether the content is the plugin after it was unpacked.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.layer.is_compressed()
+    }
+
+    /// The error of content that the cache does not have, or that is damaged.
+    pub(crate) fn gone(name: &str) -> RegistryError {
+        RegistryError::new(
+            Problem::Cache,
+            format!("the cache does not have {name} any more; it is downloaded again"),
+        )
+    }
+
+    /// Returns the plugin's .wasm, as a whole.
     ///
     /// # Errors
     /// Errors if the cache does not have it any more, or if it is not wasm.
     pub fn wasm(&self, cache: &Cache, limit: u64, name: &str) -> Result<Vec<u8>, RegistryError> {
-        let content = cache.get(self.layer(), self.layer.descriptor.size).ok_or_else(|| {
-            RegistryError::new(
-                Problem::Cache,
-                format!("the cache does not have {name} any more; it is downloaded again"),
-            )
-        })?;
+        let content = cache.get(self.layer(), self.layer.descriptor.size).ok_or_else(|| Self::gone(name))?;
         let wasm = self.layer.wasm(&content, limit, name)?;
         Ok(match wasm {
             Cow::Owned(wasm) => wasm,
             Cow::Borrowed(_) => content,
         })
-    }
-
-    /// Puts the plugin into the folder from which the host loads, as `NAME.wasm`. An unchanged file is not touched.
-    ///
-    /// # Errors
-    /// Errors if the content is not wasm, or if the folder cannot be written.
-    pub fn stage(&self, cache: &Cache, plugin: &str, limit: u64, name: &str) -> Result<(), RegistryError> {
-        let wasm = self.wasm(cache, limit, name)?;
-        let file_name = format!("{plugin}.wasm");
-        if cache.plugin_file_is(&file_name, &wasm) {
-            return Ok(());
-        }
-        if Digest::of(&wasm) == self.layer() {
-            cache.link_plugin(&file_name, self.layer())
-        } else {
-            cache.put_plugin_file(&file_name, &wasm)
-        }
     }
 }
 

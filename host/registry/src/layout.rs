@@ -24,6 +24,9 @@ const OTHER_WASM_LAYERS: [&str; 3] = [
 /// Yoke's layer: a wasm file compressed with gzip.
 const GZIP_LAYER: &str = "application/vnd.yoke.wasm.v1.gzip";
 
+/// How many bytes of a plugin show that it is wasm.
+pub(crate) const WASM_HEAD: usize = 8;
+
 /// Which layout is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
@@ -130,7 +133,31 @@ pub(crate) fn too_large(name: &str, size: u64, limit: u64) -> RegistryError {
     )
 }
 
+/// Whether a plugin begins like wasm.
+pub(crate) fn is_wasm(head: &[u8]) -> bool {
+    wasm_kind(head).is_some()
+}
+
+pub(crate) fn no_gzip(name: &str) -> RegistryError {
+    no_plugin(name, "has a layer that is not valid gzip")
+}
+
+pub(crate) fn no_wasm(name: &str) -> RegistryError {
+    no_plugin(name, "has a layer that is not wasm")
+}
+
+fn no_plugin(name: &str, problem: &str) -> RegistryError {
+    RegistryError::new(
+        Problem::Layout,
+        format!("{name} {problem}; push the .wasm file with `pilothouse push`"),
+    )
+}
+
 impl WasmLayer {
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
     /// Returns the plugin in the layer's content, which has been checked against its digest.
     pub(crate) fn wasm<'a>(
         &self,
@@ -138,16 +165,10 @@ impl WasmLayer {
         limit: u64,
         name: &str,
     ) -> Result<Cow<'a, [u8]>, RegistryError> {
-        let layout = |problem: &str| {
-            RegistryError::new(
-                Problem::Layout,
-                format!("{name} {problem}; push the .wasm file with `pilothouse push`"),
-            )
-        };
         let wasm = if self.is_compressed {
             let mut wasm = Vec::new();
             let unpacked = GzDecoder::new(content).take(limit.saturating_add(1)).read_to_end(&mut wasm);
-            unpacked.map_err(|_| layout("has a layer that is not valid gzip"))?;
+            unpacked.map_err(|_| no_gzip(name))?;
             if wasm.len() as u64 > limit {
                 return Err(too_large(name, wasm.len() as u64, limit));
             }
@@ -155,8 +176,8 @@ impl WasmLayer {
         } else {
             Cow::Borrowed(content)
         };
-        if wasm_kind(&wasm).is_none() {
-            return Err(layout("has a layer that is not wasm"));
+        if !is_wasm(&wasm) {
+            return Err(no_wasm(name));
         }
         Ok(wasm)
     }

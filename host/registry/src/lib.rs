@@ -24,6 +24,7 @@ mod schedule;
 mod signature;
 mod source;
 mod tls;
+mod staging;
 
 pub use cache::Cache;
 pub use client::{ClientOptions, Limits, ManifestDocument, ReferrerPage, ReferrerPages, RegistryClient};
