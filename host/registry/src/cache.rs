@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
+use crate::cache_folder;
 use crate::digest::{Digest, Hasher};
 use crate::error::{Problem, RegistryError};
 use crate::manifest::Descriptor;
@@ -49,7 +50,7 @@ impl Cache {
     /// Opens a cache, and removes what ended processes left. Only the process's own user can read it.
     ///
     /// # Errors
-    /// Errors if the folder cannot be created or written.
+    /// Errors if the folder cannot be created or written, or if another user could replace what is in it.
     pub fn open(folder: &Path, now: SystemTime) -> Result<Self, RegistryError> {
         let failed = |error: io::Error| {
             RegistryError::new(
@@ -60,8 +61,9 @@ impl Cache {
                 ),
             )
         };
+        cache_folder::prepare(folder).map_err(failed)?;
         for part in FOLDERS {
-            create_private_folder(&folder.join(part)).map_err(failed)?;
+            cache_folder::create_private(&folder.join(part)).map_err(failed)?;
             remove_abandoned(&folder.join(part), now).map_err(failed)?;
         }
         Ok(Self { folder: folder.to_owned(), partial_files: AtomicU64::new(0), downloads: Mutex::default() })
@@ -377,20 +379,6 @@ fn remove_abandoned(folder: &Path, now: SystemTime) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(unix)]
-fn create_private_folder(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    // It may have been created by something else, with other permissions.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-fn create_private_folder(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
 }
 
 fn create_private_file(path: &Path) -> io::Result<File> {

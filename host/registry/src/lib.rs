@@ -7,6 +7,7 @@
 
 mod address;
 mod cache;
+mod cache_folder;
 mod challenge;
 mod client;
 mod connect;
@@ -23,8 +24,8 @@ mod retry;
 mod schedule;
 mod signature;
 mod source;
-mod tls;
 mod staging;
+mod tls;
 
 pub use cache::Cache;
 pub use client::{ClientOptions, Limits, ManifestDocument, ReferrerPage, ReferrerPages, RegistryClient};
