@@ -149,16 +149,17 @@ impl StateMachine {
                 self.watch_failed(&watching, &failure, now)
             }
             (Phase::Watching(_), Input::VerificationDue) => self.start_verification(),
+            (Phase::Watching(watching), _) => {
+                // The watch was opened.
+                self.reported.error = None;
+                self.phase = Phase::Watching(WatchState { opened_at: Some(now), ..watching });
+                Action::Read
+            }
             (Phase::Verifying, Input::Page { page, .. }) => {
                 self.on_verification_page(&page.resource_version, now)
             }
             (Phase::Verifying, Input::Failed(failure)) => self.verification_failed(&failure, now),
             (Phase::Verifying, _) => self.verify(),
-            (Phase::Watching(watching), _) => {
-                self.reported.error = None;
-                self.phase = Phase::Watching(WatchState { opened_at: Some(now), ..watching });
-                Action::Read
-            }
         }
     }
 

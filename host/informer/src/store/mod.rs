@@ -13,7 +13,9 @@
 //! outside the lock when a field is read that exists only in the JSON text. Index functions get views, too: one that looks
 //! only at the namespace unpacks nothing.
 
-mod index;
+mod index_fn;
+#[cfg(test)]
+mod model_tests;
 mod object_map;
 mod packing;
 mod reader;
@@ -30,7 +32,7 @@ use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use pilothouse_model::{Object, ObjectKey};
 
 use crate::options::Compression;
-pub use index::{IndexError, IndexFn, IndexMemory};
+pub use index_fn::{IndexError, IndexFn, IndexMemory};
 pub(crate) use object_map::{ObjectMap, PrefetchPipeline};
 use packing::Packer;
 pub use reader::{IndexValueCursor, ScanPage, StoreReader};

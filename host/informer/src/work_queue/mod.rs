@@ -5,10 +5,13 @@ mod exponential_backoff;
 mod metrics;
 #[cfg(test)]
 mod model_tests;
+mod options;
+mod pending_key;
 mod rate_limit;
 mod state;
 #[cfg(test)]
 mod tests;
+mod work_item;
 
 use std::fmt;
 use std::hash::Hash;
@@ -21,8 +24,11 @@ use tokio::time::{Instant, sleep_until};
 
 pub use exponential_backoff::ExponentialBackoff;
 pub use metrics::{NoMetrics, QueueMetrics, QueueSnapshot, names};
+pub use options::WorkQueueOptions;
+pub use pending_key::{KeyState, KeyStatus, PendingItem};
 pub use rate_limit::{RateLimit, TokenBucket};
 use state::{Mode, PoppedItem, State};
+pub use work_item::WorkItem;
 
 /// The priority of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,47 +38,6 @@ pub enum Priority {
     Low,
     /// For live changes.
     Normal,
-}
-
-/// Options of a work queue.
-///
-/// ```
-/// use std::time::Duration;
-/// use pilothouse_informer::{ExponentialBackoff, RateLimit, WorkQueueOptions};
-///
-/// let backoff = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_secs(60));
-/// let options = WorkQueueOptions::default().with_rate_limit(RateLimit::default().with_backoff(backoff));
-/// assert_eq!(options.rate_limit.backoff.delay(20), Duration::from_secs(60));
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct WorkQueueOptions {
-    /// The delays of retries.
-    pub rate_limit: RateLimit,
-    /// Receives the queue's events; [`NoMetrics`] by default.
-    pub metrics: Arc<dyn QueueMetrics>,
-}
-
-impl WorkQueueOptions {
-    /// Sets [`rate_limit`](Self::rate_limit).
-    #[must_use]
-    pub fn with_rate_limit(mut self, rate_limit: RateLimit) -> Self {
-        self.rate_limit = rate_limit;
-        self
-    }
-
-    /// Sets [`metrics`](Self::metrics).
-    #[must_use]
-    pub fn with_metrics(mut self, metrics: Arc<dyn QueueMetrics>) -> Self {
-        self.metrics = metrics;
-        self
-    }
-}
-
-impl Default for WorkQueueOptions {
-    fn default() -> Self {
-        Self { rate_limit: RateLimit::default(), metrics: Arc::new(NoMetrics) }
-    }
 }
 
 /// Data that travels with a key to the worker that takes it. The payloads of several adds are merged.
@@ -133,54 +98,6 @@ struct Shared<K: Clone + Eq + Hash, N: KeyPayload> {
     work: Notify,
     /// Wakes the tasks that wait for the drain.
     drained: Notify,
-}
-
-/// A pending key as it is exported from one queue and imported into another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingItem<K> {
-    /// The key.
-    pub key: K,
-    /// The priority.
-    pub priority: Priority,
-    /// The remaining delay.
-    pub delay: Duration,
-    /// Rate-limited adds since the key was last forgotten.
-    pub attempts: u32,
-}
-
-/// A pending key, for people who look at the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyStatus<K> {
-    /// The key.
-    pub key: K,
-    /// What the key waits for.
-    pub state: KeyState,
-    /// Rate-limited adds since the key was last forgotten.
-    pub attempts: u32,
-}
-
-/// What a pending key waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyState {
-    /// A worker has held it for this time.
-    Processing(Duration),
-    /// It has been ready for this time.
-    Ready(Duration),
-    /// It becomes ready after this time.
-    Delayed(Duration),
-}
-
-/// A key that a worker holds. Dropping it has the effect of [`done`](Self::done), so a worker that panics or is cancelled does
-/// not hold its key forever.
-pub struct WorkItem<K: Clone + Eq + Hash, N: KeyPayload = ()> {
-    key: K,
-    payload: N,
-    priority: Priority,
-    attempts: u32,
-    ready_for: Duration,
-    /// Whether the retry count is reset when the key is released.
-    forget_on_drop: bool,
-    shared: Arc<Shared<K, N>>,
 }
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
@@ -410,86 +327,5 @@ impl<K: Clone + Eq + Hash, N: KeyPayload> Clone for WorkQueue<K, N> {
 impl<K: Clone + Eq + Hash, N: KeyPayload> fmt::Debug for WorkQueue<K, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("WorkQueue").field(&self.snapshot()).finish()
-    }
-}
-
-impl<K> PendingItem<K> {
-    fn new(key: &K, priority: Priority, delay: Duration, attempts: u32) -> Self
-    where
-        K: Clone,
-    {
-        Self { key: key.clone(), priority, delay, attempts }
-    }
-}
-
-impl<K: Clone + Eq + Hash, N: KeyPayload> WorkItem<K, N> {
-    /// Returns the key.
-    #[must_use]
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// Returns the merged payload of the key's adds.
-    #[must_use]
-    pub fn payload(&self) -> &N {
-        &self.payload
-    }
-
-    /// Returns the merged payload of the key's adds, for taking data out of it.
-    pub fn payload_mut(&mut self) -> &mut N {
-        &mut self.payload
-    }
-
-    /// Returns the priority with which the key was taken.
-    #[must_use]
-    pub fn priority(&self) -> Priority {
-        self.priority
-    }
-
-    /// Returns the number of rate-limited adds when the key was taken.
-    #[must_use]
-    pub fn attempts(&self) -> u32 {
-        self.attempts
-    }
-
-    /// Returns for how long the key was ready before it was taken.
-    #[must_use]
-    pub fn ready_for(&self) -> Duration {
-        self.ready_for
-    }
-
-    /// Resets the key's retry count when the key is released. Like [`forget`](WorkQueue::forget), without locking the queue once
-    /// more.
-    pub fn forget(&mut self) {
-        self.forget_on_drop = true;
-    }
-
-    /// Releases the key. If it was added meanwhile, it becomes ready again.
-    pub fn done(self) {}
-}
-
-impl<K: Clone + Eq + Hash, N: KeyPayload> Drop for WorkItem<K, N> {
-    fn drop(&mut self) {
-        let (ready, draining) = {
-            let mut state = self.shared.state.lock();
-            state.done(&self.key, self.forget_on_drop, Instant::now());
-            (state.depth() > 0, state.mode() == Mode::Draining && state.is_drained())
-        };
-        if ready {
-            self.shared.work.notify_one();
-        }
-        if draining {
-            self.shared.work.notify_waiters();
-            self.shared.drained.notify_waiters();
-        }
-    }
-}
-
-impl<K: Clone + Eq + Hash + fmt::Debug, N: KeyPayload> fmt::Debug for WorkItem<K, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkItem")
-            .field("key", &self.key)
-            .field("priority", &self.priority)
-            .finish_non_exhaustive()
     }
 }
