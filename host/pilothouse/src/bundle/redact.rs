@@ -11,6 +11,9 @@ pub(super) const REDACTED: &str = "[redacted]";
 /// Members of the host's own documents whose values look random but are none: only known secrets are replaced in them.
 const PLAIN_MEMBERS: [&str; 3] = ["digest", "since", "time"];
 
+/// The member of a log line with its fields, each of which is a list of its name and its value.
+const FIELDS: &str = "fields";
+
 /// Removes known secrets, and what looks like one.
 #[derive(Debug, Default)]
 pub(crate) struct Redactor {
@@ -50,6 +53,9 @@ impl Redactor {
                         }
                         // `{"password": "abc"}` has the name and the value in different texts.
                         Value::String(text) => Value::String(self.member(&name, &text)),
+                        Value::Array(fields) if name == FIELDS => {
+                            fields.into_iter().map(|field| self.field(field)).collect()
+                        }
                         value => self.json(value),
                     };
                     (self.text(&name), value)
@@ -61,6 +67,19 @@ impl Redactor {
                 if self.secrets.replace(&text) == text { Value::Number(number) } else { REDACTED.into() }
             }
             Value::Bool(_) | Value::Null => value,
+        }
+    }
+
+    /// Redacts a field of a log line: its name and its value are different texts, too.
+    fn field(&self, field: Value) -> Value {
+        match field {
+            Value::Array(pair) => match pair.as_slice() {
+                [Value::String(name), Value::String(text)] => {
+                    [self.text(name), self.member(name, text)].into_iter().collect()
+                }
+                _ => self.json(Value::Array(pair)),
+            },
+            other => self.json(other),
         }
     }
 
@@ -88,5 +107,19 @@ mod tests {
             "apiToken": "[redacted]", "digest": digest, "state": "running",
         });
         assert_eq!(redactor.json(document), expected);
+    }
+
+    #[test]
+    fn the_values_of_sensitive_fields_of_a_log_line_are_redacted() {
+        let line = json!({"plugin": "p", "message": "connected", "fields": [
+            ["db_password", "abc"], ["user", "bob"], ["note", "the token was: xyz"], ["odd"], "text",
+        ]});
+        let expected = json!({"plugin": "p", "message": "connected", "fields": [
+            ["db_password", "[redacted]"], ["user", "bob"], ["note", "the token [redacted]"], ["odd"], "text",
+        ]});
+        assert_eq!(Redactor::default().json(line), expected);
+        // Elsewhere, a list of two texts is no name with a value.
+        let rule = json!({"resources": ["secrets", "configmaps"]});
+        assert_eq!(Redactor::default().json(rule.clone()), rule);
     }
 }
