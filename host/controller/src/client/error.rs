@@ -8,9 +8,14 @@ use hyper_util::client::legacy::Error as HttpError;
 use kube::core::Status;
 use pilothouse_plugin::{ApiError, Cause};
 
+use crate::logs::printable;
+
 /// Bounds in seconds for how long a plugin is told to wait after a 429, whatever `Retry-After` says: with 0
 /// it would retry in a busy loop, and with a year its work would stop.
 const RETRY_AFTER: RangeInclusive<u32> = 1..=60;
+
+/// The part of a message of the server that is shown, in bytes.
+const MAX_SHOWN: usize = 4 << 10;
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
@@ -39,7 +44,11 @@ impl std::error::Error for RequestError {}
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered { code, message, .. } => write!(f, "the API server answered {code}: {message}"),
+            // Whoever controls the server would control the terminal that shows the host's log.
+            Self::Answered { code, message, .. } => {
+                let shown = printable(&message[..message.floor_char_boundary(MAX_SHOWN)]);
+                write!(f, "the API server answered {code}: {shown}")
+            }
             Self::ResponseTooLarge { limit } => f.write_str(&too_large_text(*limit)),
             Self::Unsent(problem) | Self::Transport(problem) => {
                 write!(f, "the API server cannot be reached: {problem}")
@@ -170,6 +179,18 @@ mod tests {
     fn error(code: u16, body: &str) -> ApiError {
         let code = StatusCode::from_u16(code).expect("a code");
         RequestError::answered(code, body.as_bytes(), Some(3)).into_api_error()
+    }
+
+    #[test]
+    fn a_message_of_the_server_is_shown_as_one_line_of_printable_characters() {
+        let message = format!("a\u{1b}[2J\nb\u{202e}{}", "x".repeat(10_000));
+        let body =
+            serde_json::json!({"kind": "Status", "status": "Failure", "message": message, "code": 500});
+        let error =
+            RequestError::answered(StatusCode::INTERNAL_SERVER_ERROR, body.to_string().as_bytes(), None);
+        let text = error.to_string();
+        assert!(text.starts_with(r"the API server answered 500: a\u{1b}[2J\nb\u{202e}xx"), "{text:.100}");
+        assert!(text.len() < 5_000, "{}", text.len());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pilothouse_controller::ProvidedPlugins;
+use pilothouse_controller::{ProvidedPlugins, printable};
 use pilothouse_registry::{PluginEntry, PluginSource, Problem, RegistrySettings, SourceEvents, SourceReport};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,8 @@ impl SourceEvents for SourceReporter {
         let shown = problem.clone();
         if self.provided.set_problem(plugin, problem) {
             match shown {
-                Some(problem) => tracing::warn!(plugin, "{problem}"),
+                // A part of it may be text of the registry.
+                Some(problem) => tracing::warn!(plugin, "{}", printable(&problem)),
                 None => tracing::info!(plugin, "it is up to date with its registry"),
             }
         }
