@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use super::RecordingOptions;
 use super::format::{SecretMode, json_line};
@@ -155,7 +157,9 @@ fn create(path: &Path, text: &[u8]) -> io::Result<u64> {
 
 /// Appends a line to a file, and returns the length of the line.
 fn append(path: &Path, line: &[u8]) -> io::Result<u64> {
-    OpenOptions::new().append(true).open(path)?.write_all(line)?;
+    // Whoever may write to the directory could put a link to another file of this user in its place.
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    OpenOptions::new().append(true).custom_flags(flags).open(path)?.write_all(line)?;
     Ok(line.len() as u64)
 }
 
@@ -286,6 +290,23 @@ mod tests {
         setup.write("q", "e");
         assert_eq!(setup.names("p"), [["c"], ["d"]]);
         assert_eq!(setup.names("q"), [["e"]]);
+    }
+
+    /// Another user may write to the directory if the operator shares it.
+    #[test]
+    fn a_link_in_place_of_a_file_is_not_followed() {
+        let mut setup = setup(100);
+        setup.write("p", "a");
+        let (file, victim) =
+            (setup.directory("p").join("00000001.jsonl"), setup.folder.path().join("victim"));
+        fs::write(&victim, "untouched").expect("written");
+        fs::remove_file(&file).expect("removed");
+        std::os::unix::fs::symlink(&victim, &file).expect("linked");
+        setup.writer.write(&captured("p", "b", Vec::new())).expect_err("a link");
+        assert_eq!(fs::read_to_string(&victim).expect("a file"), "untouched");
+        fs::remove_file(&file).expect("removed");
+        setup.write("p", "c");
+        assert_eq!(setup.names("p"), [["c"]], "a new file");
     }
 
     #[test]
