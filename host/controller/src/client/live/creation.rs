@@ -135,7 +135,8 @@ fn with_uid<'a>(json: &'a str, known: &str) -> Option<Cow<'a, str>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -214,5 +215,66 @@ mod tests {
         }
         assert!(CREATED_BY_PUT.is_sorted() && BUILT_IN_GROUPS.is_sorted());
         assert!(CREATED_BY_PUT.iter().all(|(group, _)| BUILT_IN_GROUPS.contains(group)));
+    }
+
+    /// A client of the embedded API server, which serves the API of kube-apiserver.
+    fn embedded_server() -> kube::Client {
+        kube::Client::new(pilothouse_apiserver::ApiServer::builder().build().service(), "default")
+    }
+
+    async fn groups(server: &kube::Client) -> Vec<APIGroup> {
+        server.list_api_groups().await.expect("the groups").groups
+    }
+
+    #[tokio::test]
+    async fn the_built_in_groups_are_those_that_the_embedded_server_serves() {
+        // Both are served by a kube-apiserver with feature gates or `--runtime-config` only.
+        let not_embedded = ["internal.apiserver.k8s.io", "storagemigration.k8s.io"];
+        let mut groups: Vec<String> =
+            groups(&embedded_server()).await.into_iter().map(|group| group.name).collect();
+        groups.extend(["".to_owned()].into_iter().chain(not_embedded.map(str::to_owned)));
+        groups.sort();
+        assert_eq!(groups, BUILT_IN_GROUPS);
+    }
+
+    /// The server checks whether the object exists before it validates the body, so that the kinds need no valid one.
+    #[tokio::test]
+    async fn the_embedded_server_creates_the_same_kinds_by_put() {
+        let server = embedded_server();
+        let mut lists = vec![(String::new(), "v1".to_owned(), server.list_core_api_resources("v1").await)];
+        for group in groups(&server).await {
+            for version in group.versions {
+                let list = server.list_api_group_resources(&version.group_version).await;
+                lists.push((group.name.clone(), version.version, list));
+            }
+        }
+        let mut compared = 0;
+        for (group, version, list) in lists {
+            for served in list.expect("the resources of a version").resources {
+                if served.name.contains('/') || !served.verbs.iter().any(|verb| verb == "update") {
+                    continue;
+                }
+                let resource = ResourceType {
+                    group: group.clone(),
+                    version: version.clone(),
+                    kind: served.kind,
+                    plural: served.name,
+                    namespaced: served.namespaced,
+                };
+                let namespace = served.namespaced.then_some("default");
+                let body = json!({
+                    "apiVersion": resource.api_version(), "kind": resource.kind,
+                    "metadata": {"name": "absent", "namespace": namespace},
+                });
+                let request = http::Request::put(format!("{}/absent", resource.url_path(namespace)))
+                    .header("content-type", "application/json")
+                    .body(body.to_string().into_bytes().into());
+                let answer = server.send(request.expect("a request")).await.expect("an answer");
+                let is_created = answer.status() != http::StatusCode::NOT_FOUND;
+                assert_eq!(is_created, put_may_create(&resource, ""), "{resource:?}: {}", answer.status());
+                compared += 1;
+            }
+        }
+        assert!(compared > 50, "{compared}");
     }
 }
