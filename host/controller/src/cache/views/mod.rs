@@ -1,10 +1,12 @@
 //! A plugin's view of the cache: its watches by name, with its own writes on top.
 
+mod index_reads;
 #[cfg(test)]
 pub(crate) mod model_tests;
 #[cfg(test)]
 mod tests;
 mod view;
+mod watch_cache;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +19,14 @@ use crate::access::Access;
 use crate::cache::indexer::{Indexer, NoInstance, Requester};
 use crate::cache::own_writes::PluginWrites;
 use crate::client::WriteOutcome;
-pub(crate) use view::{INDEX_STEP, PAGE_STEP, SharedIndex, View, ViewIndex, WatchCache};
+pub(crate) use index_reads::{SharedIndex, ViewIndex};
+pub(crate) use view::View;
+pub(crate) use watch_cache::WatchCache;
+
+/// The number of objects that a search in an index looks at for one page.
+pub(crate) const INDEX_STEP: usize = 4096;
+/// The number of objects that a list looks at for one page: some more than it usually wants, so that a full page is one read.
+pub(crate) const PAGE_STEP: usize = 2 * INDEX_STEP;
 
 /// All watches of a plugin.
 #[derive(Default)]
