@@ -13,7 +13,7 @@ pub trait CallRecorderFactory: Send + Sync + 'static {
     fn recorder_for(&self, version: &ObservedVersion<'_>) -> Option<Arc<dyn CallRecorder>>;
 }
 
-/// A version of a plugin whose guests may be observed.
+/// A version of a plugin, the calls of whose guests may be recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedVersion<'a> {
     /// The plugin's name.

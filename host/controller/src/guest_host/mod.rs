@@ -31,7 +31,7 @@ pub(crate) struct GuestHost {
     config: Arc<str>,
     /// `None` while the plugin describes itself or computes index values. It may only log then.
     capabilities: Option<Capabilities>,
-    /// Observes the guests' calls.
+    /// Records the guests' calls.
     recorder: Option<Arc<dyn CallRecorder>>,
 }
 
@@ -57,7 +57,7 @@ impl GuestHost {
     }
 
     /// Reports the calls of the guests, which run the code with this digest, to the recorder of all plugins, if there is one.
-    pub(crate) fn observed(self, digest: &str) -> Self {
+    pub(crate) fn recorded(self, digest: &str) -> Self {
         let version = ObservedVersion { plugin: &self.services.name, digest, config: &self.config };
         let recorder =
             self.services.recorder_factory.as_ref().and_then(|factory| factory.recorder_for(&version));

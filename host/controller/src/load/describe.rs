@@ -21,7 +21,7 @@ pub(super) async fn describe(
     files: &PluginFiles,
     sidecar: &Sidecar,
 ) -> Result<Descriptor, LoadProblem> {
-    let host = GuestHost::for_describe(plugin.clone(), Arc::clone(config)).observed(code.digest());
+    let host = GuestHost::for_describe(plugin.clone(), Arc::clone(config)).recorded(code.digest());
     let limits = limits::effective(None, &sidecar.limits)?.instance;
     plugin.log.set_limits(&limits);
     let text = match files.as_in_memory().and_then(|files| files.descriptor.as_deref()) {

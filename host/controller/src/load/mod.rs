@@ -259,7 +259,7 @@ async fn assemble_version(
     let capabilities = capabilities(services, &plugin, &sidecar, &described, Arc::clone(&views), &fence)?;
     let LoadedCode { code, role, file, .. } = loaded;
     let DescribedVersion { descriptor, config, limits } = described;
-    let host = GuestHost::new(plugin, config, capabilities).observed(code.digest());
+    let host = GuestHost::new(plugin, config, capabilities).recorded(code.digest());
     let (host, shadow) =
         shadow::attach(&services.engine, host, &role, files, &sidecar, &descriptor, &limits).await;
     let pool = InstancePool::new(code, host, limits.instance);
@@ -356,7 +356,7 @@ fn start_indexer(
 ) -> Option<Indexer> {
     described.descriptor.computed_indexes().next()?;
     let config = Arc::clone(&described.config);
-    let host = GuestHost::for_describe(plugin.clone(), config).observed(code.digest());
+    let host = GuestHost::for_describe(plugin.clone(), config).recorded(code.digest());
     let instances = InstancePool::new(code.clone(), Arc::new(host), described.limits.instance.clone());
     Some(Indexer::start(instances, plugin.clone(), health.clone()))
 }

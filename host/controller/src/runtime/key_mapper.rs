@@ -161,8 +161,8 @@ impl KeyMapper {
         }
     }
 
-    /// Whether the keys are named by the object, so that they need not be in the cache of the target watch.
-    pub(crate) fn are_named(&self) -> bool {
+    /// Whether an object names its keys, which then need not be in the cache of the target watch.
+    pub(crate) fn names_keys(&self) -> bool {
         matches!(self, Self::Owners { .. } | Self::Label { .. } | Self::Field { .. })
     }
 

@@ -15,7 +15,7 @@ use crate::runtime::key_mapper::{KeyMapper, TriggeredKeys};
 use crate::runtime::queue::{QueueEvent, ReconcileKey};
 
 /// The unprocessed part of a batch.
-pub(super) struct Remaining {
+pub(super) struct RemainingBatch {
     /// The position of the batch's route.
     pub(super) position: usize,
     /// When the batch was taken from the informer.
@@ -29,7 +29,7 @@ pub(super) struct Remaining {
     queued_namespace: Option<String>,
 }
 
-impl Remaining {
+impl RemainingBatch {
     pub(super) fn new(position: usize, batch: Vec<Notification>) -> Self {
         // The clock is read once for each batch, not for each notification.
         let received = Instant::now();
@@ -46,7 +46,7 @@ impl Remaining {
 pub(super) fn queue_all(
     version: &Version,
     route: &WatchRoute,
-    remaining: &mut Remaining,
+    remaining: &mut RemainingBatch,
     plugin: &PluginServices,
     is_over: &impl Fn() -> bool,
 ) -> bool {
@@ -81,7 +81,12 @@ pub(super) fn queue_all(
 
 /// Queues the next part of the current notification's keys or, if it has none left, the first part of the next one's. Returns whether there
 /// was anything to do.
-fn step(version: &Version, route: &WatchRoute, remaining: &mut Remaining, plugin: &PluginServices) -> bool {
+fn step(
+    version: &Version,
+    route: &WatchRoute,
+    remaining: &mut RemainingBatch,
+    plugin: &PluginServices,
+) -> bool {
     if remaining.keys.is_none() {
         let Some(notification) = remaining.notifications.next() else { return false };
         let notification = remaining.current.insert(notification);

@@ -202,7 +202,7 @@ pub(in crate::runtime) fn requeue_named(
 ) {
     let received = Instant::now();
     for route in &version.routes {
-        let Some(trigger) = route.trigger.as_ref().filter(|trigger| trigger.mapper.are_named()) else {
+        let Some(trigger) = route.trigger.as_ref().filter(|trigger| trigger.mapper.names_keys()) else {
             continue;
         };
         let target = CachedTarget { version, watch: &trigger.target_watch };

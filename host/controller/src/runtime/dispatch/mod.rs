@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::guest_host::PluginServices;
 use crate::load::version::{Version, WatchRoute};
-use batch::{Remaining, queue_all};
+use batch::{RemainingBatch, queue_all};
 pub(super) use keys::{queue, requeue, requeue_named};
 
 type NextBatch = Pin<Box<dyn Future<Output = (usize, Option<Vec<Notification>>)> + Send>>;
@@ -28,7 +28,7 @@ pub(super) struct Dispatcher {
     /// version's future on the same subscription returns the batch instead.
     batches: FuturesUnordered<NextBatch>,
     /// The unprocessed part of the current batch.
-    remaining: Option<Remaining>,
+    remaining: Option<RemainingBatch>,
     /// When to prune own writes that no notification mentions.
     next_prune: Instant,
 }
@@ -104,7 +104,7 @@ impl Dispatcher {
         let Some(batch) = batch else { return };
         plugin.journal.begin_batch(Instant::now());
         version.views.confirm_own_writes(&version.routes[position].watch, &batch);
-        self.remaining = Some(Remaining::new(position, batch));
+        self.remaining = Some(RemainingBatch::new(position, batch));
         self.queue_remaining(plugin, Some(TIME_SLICE));
     }
 

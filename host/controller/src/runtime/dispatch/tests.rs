@@ -19,7 +19,7 @@ async fn a_panic_at_one_notification_loses_no_key() {
     (0..3).for_each(|name| drop(server.put(name, 0, 0)));
     watched.deliver(&server, 3).await;
     let version = version(&plugin, "maps", &watched).await;
-    let mut batch = Remaining::new(0, version.routes[0].subscribed.take_all());
+    let mut batch = RemainingBatch::new(0, version.routes[0].subscribed.take_all());
     plugin.panics.arm("dispatch", 1);
     let route = &version.routes[0];
     assert!(queue_all(&version, route, &mut batch, &plugin, &|| false), "all are queued");
@@ -54,7 +54,7 @@ async fn an_initial_list_queues_the_targets_of_a_namespace_once() {
             false
         };
         let added = |object| Notification::Added { object, initial };
-        let mut batch = Remaining::new(0, objects.iter().cloned().map(added).collect());
+        let mut batch = RemainingBatch::new(0, objects.iter().cloned().map(added).collect());
         assert!(queue_all(&version, &version.routes[0], &mut batch, &plugin, &take_all));
         assert_eq!(queued.into_inner(), expected, "initial: {initial}");
     }
@@ -73,7 +73,7 @@ async fn a_panic_at_one_initial_object_leaves_the_keys_of_its_namespace_to_the_o
     version.routes[0].trigger.as_mut().expect("a trigger").mapper = KeyMapper::Namespace;
     plugin.panics.arm("dispatch", 1);
     let added = |object| Notification::Added { object, initial: true };
-    let mut batch = Remaining::new(0, objects.into_iter().map(added).collect());
+    let mut batch = RemainingBatch::new(0, objects.into_iter().map(added).collect());
     assert!(queue_all(&version, &version.routes[0], &mut batch, &plugin, &|| false));
     assert_eq!((plugin.queue.snapshot().depth, plugin.metrics.task_panics.get()), (3, 1));
 }
@@ -97,7 +97,7 @@ async fn the_keys_of_one_change_are_queued_in_parts_that_end_with_the_time_slice
     );
     let object = Object::from_json(text).expect("an object");
     let added = || Notification::Added { object: object.clone(), initial: false };
-    let mut batch = Remaining::new(0, vec![added(), added()]);
+    let mut batch = RemainingBatch::new(0, vec![added(), added()]);
     let mut depths = Vec::new();
     while !queue_all(&version, route, &mut batch, &plugin, &|| true) {
         depths.push(plugin.queue.snapshot().depth);
