@@ -9,8 +9,8 @@ use std::sync::Arc;
 use pilothouse_cel::check::{self, Objects, Type as CelType};
 use pilothouse_model::hash::HashMap;
 
+use super::rules::{Rule, RuleSource};
 use super::values::{escape, is_keyword, unescape};
-use super::{Rule, RuleSource};
 use crate::go;
 use crate::schema::field;
 use crate::schema::node::{AdditionalProperties, ListType, NodeId, SchemaRef, Type};

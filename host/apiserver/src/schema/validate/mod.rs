@@ -1,11 +1,14 @@
 //! Validation of objects against their schema, with the messages of kube-apiserver's OpenAPI validation.
 
-use pilothouse_model::hash::{HashMap, HashSet};
+mod junctors;
+mod unique_items;
+mod values;
+
 use serde_json::{Map, Value};
 
-use super::correlation::{self, OldItems, key_fields};
-use super::node::{ListType, Node, SchemaRef, Type, ValueValidations};
-use super::{Schema, cel, embedded, field, format, object_meta, semantic};
+use super::correlation::{self, OldItems};
+use super::node::{Node, SchemaRef, Type};
+use super::{Schema, cel, embedded, field, object_meta, semantic};
 use crate::status::{Cause, Causes};
 
 impl Schema {
@@ -63,9 +66,7 @@ impl Schema {
         cel::evaluate(self.root(), new, old, &mut causes, tolerated);
         causes
     }
-}
 
-impl Schema {
     /// Whether a list of type `set` or `map` has equal items. As in Kubernetes, no list is checked if the stored object has such a list.
     fn has_invalid_lists(&self, object: &Value) -> bool {
         let mut validator = Validator::new(false);
@@ -92,6 +93,7 @@ fn is_covered(cause: &Cause, found: &[Cause]) -> bool {
     })
 }
 
+/// Validates a value and everything in it.
 struct Validator {
     causes: Causes,
     /// What is wrong with the items of lists of type `set` and `map`.
@@ -221,215 +223,8 @@ impl Validator {
         has_type
     }
 
-    fn validations(
-        &mut self,
-        new: &Value,
-        old: Option<&Value>,
-        validations: &ValueValidations,
-        schema: SchemaRef<'_>,
-        path: &str,
-    ) {
-        if !validations.choices.is_empty() && !validations.choice_set.contains(new) {
-            self.not_supported(new, &validations.choices, path);
-        }
-        match new {
-            Value::String(text) => self.string(text, validations, path),
-            Value::Number(_) => self.number(new, validations, path),
-            Value::Array(items) => self.count(items.len(), validations.items, "items", new, path),
-            Value::Object(object) => {
-                self.count(object.len(), validations.properties, "properties", new, path);
-            }
-            _ => {}
-        }
-        if let Value::Array(items) = new
-            && validations.unique_items
-            && items.iter().collect::<HashSet<_>>().len() < items.len()
-        {
-            self.reject(path, new, "shouldn't contain duplicates");
-        }
-        self.junctors(new, old, validations, schema, path);
-    }
-
-    /// Reports a value that is none of `choices`.
-    fn not_supported(&mut self, value: &Value, choices: &[Value], path: &str) {
-        if self.causes.is_full() {
-            // All choices are a part of each cause, and would be copied for nothing.
-            self.causes.leave_out();
-            return;
-        }
-        let choices: Vec<_> = choices.iter().map(choice_text).collect();
-        self.causes.push(field::not_supported(path, value, &choices));
-    }
-
-    /// Checks a text. As in Kubernetes, only the first of length and pattern that is wrong is reported.
-    fn string(&mut self, text: &str, validations: &ValueValidations, path: &str) {
-        let value = Value::from(text);
-        let length = text.chars().count() as u64;
-        let (min, max) = validations.length;
-        if let Some(max) = max.filter(|max| length > *max) {
-            self.causes.push(field::too_long(path, max));
-        } else if let Some(min) = min.filter(|min| length < *min) {
-            self.reject(path, &value, &format!("should be at least {min} chars long"));
-        } else if let Some(pattern) = validations.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-            self.reject(path, &value, &format!("should match '{pattern}'"));
-        }
-        if let Some(format) = &validations.format
-            && !format::matches(format, text)
-        {
-            self.causes.push(field::wrong_type(path, format, text));
-        }
-    }
-
-    fn number(&mut self, value: &Value, validations: &ValueValidations, path: &str) {
-        let Some(number) = value.as_f64() else { return };
-        let exceeds_int32 = value.as_i64().is_none_or(|integer| i32::try_from(integer).is_err());
-        if validations.format.as_deref() == Some("int32") && exceeds_int32 {
-            self.causes.push(out_of_range(validations.format.as_deref(), path));
-        }
-        if let Some(problem) = validations.multiple_of.and_then(|factor| multiple_problem(value, factor)) {
-            match problem {
-                Multiple::NotPositive(factor) => {
-                    let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
-                    self.causes.push(field::invalid(path, value, &detail));
-                }
-                Multiple::Rest(factor) => {
-                    self.reject(path, value, &format!("should be a multiple of {factor}"));
-                }
-            }
-        }
-        if let Some(bound) = validations.minimum
-            && (number < bound.value || (bound.exclusive && number <= bound.value))
-        {
-            let comparison = if bound.exclusive { "greater than" } else { "greater than or equal to" };
-            self.reject(path, value, &format!("should be {comparison} {}", bound.value));
-        }
-        if let Some(bound) = validations.maximum
-            && (number > bound.value || (bound.exclusive && number >= bound.value))
-        {
-            let comparison = if bound.exclusive { "less than" } else { "less than or equal to" };
-            self.reject(path, value, &format!("should be {comparison} {}", bound.value));
-        }
-    }
-
-    fn count(
-        &mut self,
-        count: usize,
-        (min, max): (Option<u64>, Option<u64>),
-        unit: &str,
-        value: &Value,
-        path: &str,
-    ) {
-        if let Some(max) = max
-            && count as u64 > max
-        {
-            self.causes.push(field::too_many(path, count, max));
-        }
-        if let Some(min) = min
-            && (count as u64) < min
-        {
-            self.reject(path, value, &format!("should have at least {min} {unit}"));
-        }
-    }
-
-    /// Checks `allOf`, `anyOf`, `oneOf` and `not`.
-    fn junctors(
-        &mut self,
-        new: &Value,
-        old: Option<&Value>,
-        validations: &ValueValidations,
-        schema: SchemaRef<'_>,
-        path: &str,
-    ) {
-        let built_in = self.built_in;
-        let run = |id: &super::NodeId| {
-            let mut branch = Validator::new(built_in);
-            branch.node(new, old, schema.resolve(*id), path);
-            branch
-        };
-        // As in Kubernetes, these errors have the path only in their message.
-        let composite = |detail: &str| field::invalid("", &Value::from(""), &format!("\"{path}\" {detail}"));
-        let mut failure = ClosestFailure::default();
-        if !validations.any_of.is_empty()
-            && !validations.any_of.iter().any(|id| failure.is_valid_or_failed(run(id)))
-        {
-            self.causes.push(composite("must validate at least one schema (anyOf)"));
-            self.causes.append(&mut failure.causes);
-        }
-        if !validations.one_of.is_empty() {
-            let mut failure = ClosestFailure::default();
-            let valid = validations.one_of.iter().filter(|id| failure.is_valid_or_failed(run(id))).count();
-            if valid == 0 {
-                self.causes
-                    .push(composite("must validate one and only one schema (oneOf). Found none valid"));
-                self.causes.append(&mut failure.causes);
-            } else if valid > 1 {
-                let detail = format!(
-                    "must validate one and only one schema (oneOf). Found {valid} valid alternatives"
-                );
-                self.causes.push(composite(&detail));
-            }
-        }
-        let mut failures = 0;
-        for id in &validations.all_of {
-            let mut causes = run(id).causes;
-            failures += usize::from(!causes.is_empty());
-            self.causes.append(&mut causes);
-        }
-        if failures > 0 {
-            let none = if failures == validations.all_of.len() { ". None validated" } else { "" };
-            self.causes.push(composite(&format!("must validate all the schemas (allOf){none}")));
-        }
-        if validations.not.as_ref().is_some_and(|id| run(id).causes.is_empty()) {
-            self.causes.push(composite("must not validate the schema (not)"));
-        }
-    }
-
-    /// Checks that the items of a list of type `set` or `map` are unique.
-    fn unique_items(&mut self, items: &[Value], list_type: &ListType, path: &str) {
-        let identities: Vec<Value> = match list_type {
-            ListType::Atomic => return,
-            ListType::Set => items.to_vec(),
-            ListType::Map(keys) => {
-                if let Some(index) = items.iter().position(|item| !item.is_object() && !item.is_null()) {
-                    let detail = "must be an object for an array of list-type map";
-                    self.list_causes.push(field::invalid(&field::index(path, index), &items[index], detail));
-                    return;
-                }
-                items.iter().map(|item| key_fields(item, keys)).collect()
-            }
-        };
-        let mut counts: HashMap<&Value, usize> =
-            HashMap::with_capacity_and_hasher(identities.len(), Default::default());
-        for (index, identity) in identities.iter().enumerate() {
-            let count = counts.entry(identity).or_default();
-            *count += 1;
-            // As in Kubernetes, only the second of several equal items is reported.
-            if *count == 2 {
-                self.list_causes.push(field::duplicate(&field::index(path, index), identity));
-            }
-        }
-    }
-
     fn reject(&mut self, path: &str, value: &Value, detail: &str) {
         self.causes.push(field::invalid(path, value, &format!("{path} in body {detail}")));
-    }
-}
-
-/// What is wrong in the failed branch in which most checks were made, in the first one if several are equal.
-#[derive(Default)]
-struct ClosestFailure {
-    causes: Causes,
-    checks: usize,
-}
-
-impl ClosestFailure {
-    /// Returns whether the branch is valid, and otherwise takes account of its failure.
-    fn is_valid_or_failed(&mut self, branch: Validator) -> bool {
-        let is_valid = branch.causes.is_empty();
-        if !is_valid && (self.causes.is_empty() || branch.checks > self.checks) {
-            *self = Self { causes: branch.causes, checks: branch.checks };
-        }
-        is_valid
     }
 }
 
@@ -440,36 +235,10 @@ fn out_of_range(format: Option<&str>, path: &str) -> Cause {
     field::invalid("", &Value::from(""), &detail)
 }
 
-/// Why a number is not accepted by `multipleOf`, with the factor.
-enum Multiple {
-    NotPositive(i64),
-    Rest(String),
-}
-
-/// Checks `multipleOf`. As in Kubernetes, an integer is compared with the integral part of the factor.
-fn multiple_problem(value: &Value, factor: f64) -> Option<Multiple> {
-    match value.as_i64() {
-        #[expect(clippy::cast_possible_truncation, reason = "Go truncates the factor, too")]
-        Some(number) => match factor as i64 {
-            factor if factor < 1 => Some(Multiple::NotPositive(factor)),
-            factor => (number % factor != 0).then(|| Multiple::Rest(factor.to_string())),
-        },
-        None => {
-            let number = value.as_f64()?;
-            (factor > 0.0 && (number / factor).fract() != 0.0).then(|| Multiple::Rest(factor.to_string()))
-        }
-    }
-}
-
 fn is_integer(value: &Value) -> bool {
     value.as_i64().is_some()
         || value.as_u64().is_some()
         || value.as_f64().is_some_and(|number| number.fract() == 0.0)
-}
-
-/// Returns an allowed value of `enum` as text.
-fn choice_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Returns the name of a value's type in OpenAPI validation.
