@@ -17,6 +17,7 @@ mod artifact;
 mod bindings;
 pub mod blocking;
 mod call;
+mod call_recorder;
 mod compile;
 mod compiled_plugin;
 mod contract;
@@ -31,7 +32,6 @@ mod instance;
 mod limits;
 mod load;
 mod misuse;
-mod observed_host;
 mod pool;
 mod sandbox;
 mod stub_host;
@@ -41,6 +41,9 @@ pub use abi::{AbiFormat, abi_text};
 pub use api_error::{ApiError, Cause, Rule};
 pub use artifact::{KeepError, KeptCode, check_cache_directory};
 pub use call::{Call, DescribeError, Failure, HostContext, Observation, Outcome, Reason, Request};
+pub use call_recorder::{
+    CallRecorder, GuestCall, GuestCallRecorder, GuestResult, HostAnswer, HostCall, HostRequest,
+};
 pub use compile::{
     CHECK_ARGUMENT, COMPILER_MEMORY_PREFIX, CacheDirectory, CompilePermit, CompileStats, CompilerProcess,
     LoadPermit, WriteError, check_plugin, write_compiled,
@@ -59,8 +62,5 @@ pub use instance::{Instance, MAX_INDEX_VALUE, MAX_INDEX_VALUES};
 pub use limits::{InstanceLimits, MAX_MILLISECONDS};
 pub use load::{LoadError, most_similar};
 pub use misuse::Misuse;
-pub use observed_host::{
-    CallRecorder, GuestCall, GuestCallRecorder, GuestResult, HostAnswer, HostCall, HostRequest,
-};
 pub use pool::{InstancePool, PoolStats, PooledInstance};
 pub use stub_host::StubHost;

@@ -17,7 +17,7 @@ mod limits;
 mod loading;
 mod module_start;
 mod observe_and_index;
-mod observed_calls;
+mod recorded_calls;
 mod released_contracts;
 mod wasi_output;
 mod writes;

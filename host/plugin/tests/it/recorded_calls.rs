@@ -1,4 +1,4 @@
-//! What an observer learns about guests.
+//! What a recorder learns about guests.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use pilothouse_plugin::{
 
 use crate::{code_of, request};
 
-/// Writes a line for everything that it observes.
+/// Writes a line for everything that it records.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -47,7 +47,7 @@ fn host(lines: &Lines) -> StubHost {
 }
 
 #[tokio::test]
-async fn an_observer_receives_every_call_of_a_reconcile_in_order() {
+async fn a_recorder_receives_every_call_of_a_reconcile_in_order() {
     let lines = Lines::default();
     let code = code_of("reads").await;
     let created = code.instantiate(Arc::new(host(&lines)), &InstanceLimits::default()).await;
@@ -84,7 +84,7 @@ async fn random_bytes_are_one_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_observer_declines_is_not_observed() {
+async fn a_call_that_the_recorder_declines_is_not_recorded() {
     let lines = Lines::default();
     let code = code_of("reads").await;
     let described = code.describe(Arc::new(host(&lines)), &InstanceLimits::default()).await;

@@ -28,7 +28,7 @@ fn http() -> HostRequest {
 fn a_request_that_outlives_its_call_is_not_reported_for_the_next_one() {
     let calls = Calls::default();
     let recorder = InstanceRecorder::of(&StubHost::new("{}").recorded_by(Arc::new(calls.clone())));
-    let instance = recorder.0.as_ref().expect("an observed instance");
+    let instance = recorder.0.as_ref().expect("a recorded instance");
     let done = || GuestResult::Instantiate(Ok::<(), Fault>(()));
 
     let first = recorder.begin(|| GuestCall::Instantiate);

@@ -62,7 +62,7 @@ pub enum HostRequest {
     Log { level: LogLevel, source: LogSource, message: String, fields: Vec<(String, String)> },
     /// [`Host::metric`](crate::Host::metric).
     Metric { kind: MetricKind, name: String, labels: Vec<(String, String)>, value: f64 },
-    /// [`Host::http_send`](crate::Host::http_send). Bodies and headers are not observed.
+    /// [`Host::http_send`](crate::Host::http_send). Bodies and headers are not recorded.
     HttpSend { method: String, url: String },
     /// [`Host::wall_clock`](crate::Host::wall_clock).
     WallClock,

@@ -1,33 +1,27 @@
 //! A running plugin: one wasmtime store with one instance, which serves one call at a time.
 
+mod run;
+mod wit_types;
+
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
-use pilothouse_model::{Notification, Object};
-use tokio::task::unconstrained;
-use tokio::time::sleep;
+use pilothouse_model::Object;
 use wasmtime::Store;
 
 use crate::bindings::exports::pilothouse::controller as exports;
 use crate::bindings::pilothouse::controller::types;
+use crate::call_recorder::InstanceRecorder;
 use crate::compiled_plugin::{CompiledPlugin, LinkedCode};
-use crate::engine::Shared;
-use crate::fault::classify_error;
-use crate::observed_host::InstanceRecorder;
-use crate::sandbox::{CpuMeter, GuestState, StopReason};
+use crate::sandbox::{CpuMeter, GuestState};
 use crate::{
     Call, DescribeError, Failure, Fault, FaultKind, GuestCall, GuestResult, Host, InstanceLimits,
-    MAX_MILLISECONDS, Observation, Outcome, Reason, Request,
+    MAX_MILLISECONDS, Observation, Outcome, Request,
 };
+use run::{TimeLimit, run};
+use wit_types::{empty_request, truncated, wit_notification, write_request};
 
-/// The import that a fault names when the guest waits outside of the contract's imports: only WASI's polling can wait.
-const WASI_WAIT: &str = "wasi:io/poll";
-/// Maximum length of a guest's error message, in bytes.
-const MAX_MESSAGE: usize = 4 << 10;
 /// Maximum number of index values of one object, duplicates included.
 pub const MAX_INDEX_VALUES: usize = 1_000;
 /// Maximum length of one index value, in bytes. Values in use (names, labels, addresses) have some tens of bytes.
@@ -77,9 +71,9 @@ impl Instance {
         limits: &InstanceLimits,
     ) -> Result<Self, Fault> {
         let recorder = InstanceRecorder::of(&*host);
-        let observed = recorder.begin(|| GuestCall::Instantiate);
+        let recorded = recorder.begin(|| GuestCall::Instantiate);
         let created = Self::create(code, recorder.wrap(host), limits, recorder).await;
-        observed.end(|| GuestResult::Instantiate(created.as_ref().map(|_| ()).map_err(Fault::clone)));
+        recorded.end(|| GuestResult::Instantiate(created.as_ref().map(|_| ()).map_err(Fault::clone)));
         created
     }
 
@@ -142,14 +136,14 @@ impl Instance {
     pub(crate) async fn describe(&mut self, config: &str) -> Result<String, DescribeError> {
         let limit = TimeLimit { name: "describeTimeout", allowed: self.limits.describe_timeout };
         let guest = self.guest.plugin.clone();
-        let observed = self.recorder.begin(|| GuestCall::Describe { config: config.to_owned() });
+        let recorded = self.recorder.begin(|| GuestCall::Describe { config: config.to_owned() });
         let result =
             self.call(Call::Describe, limit, async |store| guest.call_describe(store, config).await).await;
         let result: Result<String, DescribeError> = match result {
             Ok(described) => described.map_err(|message| DescribeError::Refused(truncated(message))),
             Err(fault) => Err(fault.into()),
         };
-        observed.end(|| GuestResult::Describe(result.clone()));
+        recorded.end(|| GuestResult::Describe(result.clone()));
         result
     }
 
@@ -162,7 +156,7 @@ impl Instance {
         let request = request.into();
         let mut argument = self.argument.take().unwrap_or_else(empty_request);
         write_request(&mut argument, &request);
-        let observed = self.recorder.begin(|| GuestCall::Reconcile(Arc::clone(&request)));
+        let recorded = self.recorder.begin(|| GuestCall::Reconcile(Arc::clone(&request)));
         let result = self
             .call(Call::Reconcile(request), limit, async |store| guest.call_reconcile(store, &argument).await)
             .await;
@@ -176,7 +170,7 @@ impl Instance {
             Ok(Err(failure)) => Err(failure.into()),
             Err(fault) => Err(fault.into()),
         };
-        observed.end(|| GuestResult::Reconcile(result.clone()));
+        recorded.end(|| GuestResult::Reconcile(result.clone()));
         result
     }
 
@@ -193,7 +187,7 @@ impl Instance {
         let limit = TimeLimit { name: "observeTimeout", allowed: self.limits.observe_timeout };
         let notifications: Vec<_> = batch.iter().map(wit_notification).collect();
         let watch = batch.first().map(|first| Arc::clone(&first.watch)).unwrap_or_default();
-        let observed = self.recorder.begin(|| GuestCall::Observe(batch.clone()));
+        let recorded = self.recorder.begin(|| GuestCall::Observe(batch.clone()));
         let result = self
             .call(Call::Observe(watch), limit, async |store| {
                 let handle = store.data_mut().handles.open_batch(batch)?;
@@ -206,7 +200,7 @@ impl Instance {
             Ok(returned) => returned.map_err(Failure::from),
             Err(fault) => Err(fault.into()),
         };
-        observed.end(|| GuestResult::Observe(result.clone()));
+        recorded.end(|| GuestResult::Observe(result.clone()));
         result
     }
 
@@ -217,7 +211,7 @@ impl Instance {
     pub async fn index_values(&mut self, index: &str, object: &Object) -> Result<Vec<String>, Fault> {
         let Some(guest) = self.guest.index.clone() else { return Err(self.not_exported("index")) };
         let limit = TimeLimit { name: "indexTimeout", allowed: self.limits.index_timeout };
-        let observed = self
+        let recorded = self
             .recorder
             .begin(|| GuestCall::IndexValues { index: index.to_owned(), object: object.clone() });
         let values = self
@@ -227,7 +221,7 @@ impl Instance {
             })
             .await;
         let result = values.and_then(|values| checked_index_values(index, values));
-        observed.end(|| GuestResult::IndexValues(result.clone()));
+        recorded.end(|| GuestResult::IndexValues(result.clone()));
         result
     }
 
@@ -293,173 +287,6 @@ fn index_values_problem(values: &[String]) -> Option<String> {
     let longest = values.iter().map(String::len).max().unwrap_or_default();
     (longest > MAX_INDEX_VALUE)
         .then(|| format!("one of {longest} bytes; at most {MAX_INDEX_VALUE} are allowed"))
-}
-
-/// A time limit, with its name in the sidecar.
-#[derive(Clone, Copy)]
-struct TimeLimit {
-    name: &'static str,
-    allowed: Duration,
-}
-
-/// Runs guest code within its limits. Errors with what went wrong.
-async fn run<T>(
-    engine: &Shared,
-    store: &mut Store<GuestState>,
-    call: Call,
-    limit: TimeLimit,
-    body: impl AsyncFnOnce(&mut Store<GuestState>) -> wasmtime::Result<T>,
-) -> Result<T, Fault> {
-    let name = call.name();
-    let _running = engine.ticker.enter();
-    match engine.options.call_fuel {
-        Some(fuel) => store.set_fuel(fuel).expect("an engine that counts fuel"),
-        None => store.set_epoch_deadline(1),
-    }
-    let state = store.data_mut();
-    state.cpu.begin_call(limit.allowed);
-    state.waiting_in = None;
-    state.console.lock().begin_call(call.clone());
-    state.call = call;
-    let on_resume = state.cpu.on_resume();
-    let result = with_timeout(limit.allowed, on_resume, body(store)).await;
-    let state = store.data_mut();
-    let result = match result {
-        Some(Ok(value)) => Some(
-            (state.handles.end_call().and_then(|()| state.wasi_resources.end_call()))
-                .map(|()| value)
-                .map_err(|exceeded| StopReason::from(exceeded).into()),
-        ),
-        other => other,
-    };
-    state.http.end_call();
-    let last_lines = {
-        let mut console = state.console.lock();
-        console.end_call();
-        if matches!(result, Some(Ok(_))) { Vec::new() } else { console.take_last_lines() }
-    };
-    let timed_out = |state: &GuestState| FaultKind::Timeout {
-        limit: limit.name,
-        allowed: limit.allowed,
-        computing: state.cpu.used().min(limit.allowed),
-        waiting_in: state.waiting_in.map(str::to_owned),
-    };
-    let kind = match result {
-        Some(Ok(value)) => return Ok(value),
-        Some(Err(error)) => classify_error(&error, store.data(), || timed_out(store.data())),
-        None => {
-            if state.waiting_in.is_none() && !state.cpu.is_computing() {
-                state.waiting_in = Some(WASI_WAIT);
-            }
-            timed_out(state)
-        }
-    };
-    Err(Fault::new(name, kind, last_lines))
-}
-
-/// Returns the result, or `None` if it takes longer than allowed. Calls `on_resume` before each poll of `body`.
-///
-/// Most calls answer before they wait for anything. Only the others get a timer. It starts when they first yield, which is at most one tick
-/// of the engine after their beginning.
-async fn with_timeout<T>(
-    allowed: Duration,
-    on_resume: impl Fn(),
-    body: impl Future<Output = T>,
-) -> Option<T> {
-    let mut body = pin!(body);
-    let mut timer = pin!(None);
-    poll_fn(|cx| {
-        on_resume();
-        if let Poll::Ready(result) = body.as_mut().poll(cx) {
-            return Poll::Ready(Some(result));
-        }
-        if timer.is_none() {
-            // Unconstrained, because a call that uses up its task's cooperative budget must not keep the timer from being polled.
-            timer.set(Some(unconstrained(sleep(allowed))));
-        }
-        match timer.as_mut().as_pin_mut() {
-            Some(timer) => timer.poll(cx).map(|()| None),
-            None => Poll::Pending,
-        }
-    })
-    .await
-}
-
-fn empty_request() -> types::Request {
-    types::Request {
-        watch: String::new(),
-        key: types::ObjectKey { namespace: String::new(), name: String::new() },
-        reasons: Vec::new(),
-        attempt: 0,
-        extra: Vec::new(),
-    }
-}
-
-/// Writes `request` over `argument`, reusing its allocations.
-fn write_request(argument: &mut types::Request, request: &Request) {
-    let write = |text: &mut String, from: &str| {
-        text.clear();
-        text.push_str(from);
-    };
-    write(&mut argument.watch, &request.watch);
-    write(&mut argument.key.namespace, request.key.namespace());
-    write(&mut argument.key.name, request.key.name());
-    argument.reasons.clear();
-    argument.reasons.extend(request.reasons.iter().copied().map(types::Reason::from));
-    argument.attempt = request.attempt;
-    argument.extra.clear();
-    argument.extra.extend(
-        request.extra.iter().map(|(key, value)| types::Pair { key: key.clone(), value: value.clone() }),
-    );
-}
-
-impl From<Reason> for types::Reason {
-    fn from(reason: Reason) -> Self {
-        match reason {
-            Reason::Created => Self::Created,
-            Reason::Updated => Self::Updated,
-            Reason::Deleted => Self::Deleted,
-            Reason::Resync => Self::Resync,
-            Reason::Requeue => Self::Requeue,
-            Reason::Retry => Self::Retry,
-            Reason::Startup => Self::Startup,
-            Reason::Other => Self::Other,
-        }
-    }
-}
-
-impl From<types::Failure> for Failure {
-    fn from(failure: types::Failure) -> Self {
-        match failure {
-            types::Failure::Retry(message) => Self::Retry(truncated(message)),
-            types::Failure::Terminal(message) => Self::Terminal(truncated(message)),
-        }
-    }
-}
-
-/// Cuts a guest's error message to [`MAX_MESSAGE`], because it goes to logs, status and Events.
-fn truncated(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-    message
-}
-
-fn wit_notification(observation: &Observation) -> exports::observe::Notification {
-    let notification = &observation.notification;
-    let (change, initial, final_state_unknown) = match notification {
-        Notification::Added { initial, .. } => (types::Change::Added, *initial, false),
-        Notification::Updated { .. } if notification.is_resync() => (types::Change::Resync, false, false),
-        Notification::Updated { .. } => (types::Change::Updated, false, false),
-        Notification::Deleted { final_state_unknown, .. } => {
-            (types::Change::Deleted, false, *final_state_unknown)
-        }
-    };
-    exports::observe::Notification {
-        watch: (*observation.watch).to_owned(),
-        change,
-        key: notification.key().into(),
-        initial,
-        final_state_unknown,
-    }
 }
 
 #[cfg(test)]
