@@ -456,6 +456,69 @@ async fn volume_without_a_claim_becomes_available() {
     api.until("/api/v1/persistentvolumes/v", has("/status/phase", "Available")).await;
 }
 
+fn claim(name: &str, spec: &Value) -> Value {
+    let mut claim = json!({
+        "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        claim["spec"][field] = value.clone();
+    }
+    claim
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_gets_a_simulated_volume_that_is_deleted_with_it() {
+    let (api, _running) = start();
+    api.post(&core("persistentvolumeclaims"), &claim("c", &json!({}))).await.ok();
+    let bound = api.until(&core("persistentvolumeclaims/c"), has("/status/phase", "Bound")).await.ok();
+    assert_eq!(
+        (&bound["spec"]["storageClassName"], &bound["status"]["capacity"]["storage"]),
+        (&json!("standard"), &json!("1Gi"))
+    );
+    let path =
+        format!("/api/v1/persistentvolumes/{}", bound["spec"]["volumeName"].as_str().expect("a volume"));
+    api.until(&path, has("/status/phase", "Bound")).await;
+    api.delete(&core("persistentvolumeclaims/c"), &json!({})).await.ok();
+    api.until(&path, |answer| answer.code == 404).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_without_a_class_gets_a_volume_that_fits() {
+    let (api, _running) = start();
+    let spec = json!({
+        "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"},
+        "persistentVolumeReclaimPolicy": "Retain",
+    });
+    api.post(&core("persistentvolumeclaims"), &claim("c", &json!({"storageClassName": ""}))).await.ok();
+    api.post("/api/v1/persistentvolumes", &json!({"metadata": {"name": "v"}, "spec": spec})).await.ok();
+    let bound = api.until(&core("persistentvolumeclaims/c"), has("/status/phase", "Bound")).await.ok();
+    assert_eq!(
+        (&bound["spec"]["volumeName"], &bound["status"]["capacity"]["storage"]),
+        (&json!("v"), &json!("2Gi"))
+    );
+    api.delete(&core("persistentvolumeclaims/c"), &json!({})).await.ok();
+    api.until("/api/v1/persistentvolumes/v", has("/status/phase", "Released")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claim_waits_for_its_first_consumer_if_the_class_says_so() {
+    let (api, _running) = start();
+    let class = json!({
+        "metadata": {"name": "late"}, "provisioner": "pilothouse.dev/simulated", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    api.post("/apis/storage.k8s.io/v1/storageclasses", &class).await.ok();
+    api.post(&core("persistentvolumeclaims"), &claim("c", &json!({"storageClassName": "late"}))).await.ok();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(api.get(&core("persistentvolumeclaims/c")).await.ok()["status"]["phase"], "Pending");
+    let mut pod = template(&json!({}));
+    pod["metadata"]["name"] = json!("p");
+    pod["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
+    api.post(&core("pods"), &pod).await.ok();
+    let bound = api.until(&core("persistentvolumeclaims/c"), has("/status/phase", "Bound")).await.ok();
+    assert_eq!(bound["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "simulated-node");
+}
+
 #[tokio::test(start_paused = true)]
 async fn deleted_claim_stays_while_a_pod_uses_it() {
     let (api, _running) = start();

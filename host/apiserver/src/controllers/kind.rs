@@ -26,12 +26,13 @@ pub(super) enum Kind {
     ReplicationController,
     Service,
     StatefulSet,
+    StorageClass,
     ValidatingAdmissionPolicy,
     VolumeAttributesClass,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 24] = [
         Self::CertificateSigningRequest,
         Self::ConfigMap,
         Self::ControllerRevision,
@@ -53,6 +54,7 @@ impl Kind {
         Self::ReplicationController,
         Self::Service,
         Self::StatefulSet,
+        Self::StorageClass,
         Self::ValidatingAdmissionPolicy,
         Self::VolumeAttributesClass,
     ];
@@ -90,6 +92,7 @@ impl Kind {
             Self::ReplicationController => ("", "v1", "replicationcontrollers"),
             Self::Service => ("", "v1", "services"),
             Self::StatefulSet => ("apps", "v1", "statefulsets"),
+            Self::StorageClass => ("storage.k8s.io", "v1", "storageclasses"),
             Self::ValidatingAdmissionPolicy => {
                 ("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies")
             }
@@ -129,6 +132,7 @@ impl Kind {
             Self::ReplicationController => "ReplicationController",
             Self::Service => "Service",
             Self::StatefulSet => "StatefulSet",
+            Self::StorageClass => "StorageClass",
             Self::ValidatingAdmissionPolicy => "ValidatingAdmissionPolicy",
             Self::VolumeAttributesClass => "VolumeAttributesClass",
         }

@@ -23,7 +23,7 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Which objects a change of another kind concerns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Trigger {
     /// Its owners. If it has none, all objects in its namespace, because one of them may adopt it.
     Owners,
@@ -32,6 +32,16 @@ pub(super) enum Trigger {
     /// The object with the same name.
     Name,
     /// All objects.
+    All,
+    /// What the function finds in the changed object.
+    Referenced(fn(&StoredObject) -> Concerned),
+}
+
+/// Which objects a change of one concerns.
+#[derive(Clone, Debug)]
+pub(super) enum Concerned {
+    None,
+    One(Key),
     All,
 }
 
@@ -130,11 +140,22 @@ impl KindController {
                 }
             }
             Trigger::Name => self.queue.add((object.namespace.clone(), object.name.clone()), observation.due),
-            Trigger::All => {
-                for key in &self.known {
-                    self.queue.add(key.clone(), observation.due);
+            Trigger::All => self.add_all(observation.due),
+            Trigger::Referenced(find) => match find(object) {
+                Concerned::None => {}
+                Concerned::One(key) => {
+                    if self.known.contains(&key) {
+                        self.queue.add(key, observation.due);
+                    }
                 }
-            }
+                Concerned::All => self.add_all(observation.due),
+            },
+        }
+    }
+
+    fn add_all(&mut self, due: Instant) {
+        for key in &self.known {
+            self.queue.add(key.clone(), due);
         }
     }
 

@@ -66,6 +66,7 @@ use crate::storage::StoredObject;
 use feed::Feed;
 use kind::Kind;
 use runner::Runner;
+use volumes::provisioner;
 
 pub use selection::{Controllers, UnknownController};
 pub use stage::{StageError, Stages};
@@ -148,8 +149,8 @@ trait Controller: Send {
     fn run(&mut self, state: &State, now: Instant);
 }
 
-/// Returns a future that runs the selected controllers until `shutdown` is cancelled. The simulated Node exists already
-/// before the future runs. If a controller panics, all of them start again ([`supervise`]).
+/// Returns a future that runs the selected controllers until `shutdown` is cancelled. The simulated Node and the default
+/// StorageClass exist already before the future runs. If a controller panics, all of them start again ([`supervise`]).
 pub(crate) fn run(
     state: Arc<State>,
     options: &ControllerOptions,
@@ -158,6 +159,9 @@ pub(crate) fn run(
     let takeover = crds::Takeover::new(Arc::clone(&state));
     if options.controllers.contains(node::NAME) {
         node::create_simulated_node(&state);
+    }
+    if options.controllers.contains(provisioner::NAME) {
+        provisioner::create_default_class(&state);
     }
     let options = options.clone();
     async move {

@@ -190,6 +190,7 @@ mod tests {
     use super::*;
     use crate::access::Authorization;
     use crate::admission_plugins::AdmissionPlugins;
+    use crate::cluster_ip_range::ClusterIpRange;
     use crate::clock::SystemClock;
     use crate::identifiers::Identifiers;
     use crate::state::StateOptions;
@@ -234,6 +235,8 @@ mod tests {
             allow_anonymous: false,
             webhooks: false,
             plugins: AdmissionPlugins::default(),
+            cluster_ips: ClusterIpRange::default(),
+            pod_removal_pause: Duration::ZERO,
             change_logs: Vec::new(),
         }))
     }

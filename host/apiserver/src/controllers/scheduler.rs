@@ -1,13 +1,13 @@
 //! A scheduler, after the filters of `k8s.io/kubernetes/pkg/scheduler` that do not count resources.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::action::{Action, Plan};
 use super::cluster::Cluster;
 use super::kind::Kind;
 use super::kind_controller::{KindController, Trigger};
-use super::object::{Condition, condition, is_true, items, set_condition};
-use super::pod;
+use super::object::{Condition, condition, is_true, items, key, set_condition};
+use super::{pod, volumes};
 use crate::meta;
 
 /// The name of the controller.
@@ -26,7 +26,30 @@ pub(super) fn controller() -> KindController {
 
 fn reconcile(cluster: &Cluster<'_>, pod: &Value) -> Plan {
     let nodes: Vec<Value> = cluster.list(Kind::Node, None).iter().map(|node| node.value()).collect();
-    plan(pod, &nodes, &cluster.now_text())
+    let mut plan = plan(pod, &nodes, &cluster.now_text());
+    if let [Action::Bind { node }] = plan.actions.as_slice() {
+        let claims =
+            waiting_claims(cluster, pod).map(|claim| select_node_of(&claim, node)).collect::<Vec<_>>();
+        plan.actions.splice(0..0, claims);
+    }
+    plan
+}
+
+/// Returns the claims of a Pod that get a volume only when the Pod has a Node.
+fn waiting_claims<'a>(cluster: &'a Cluster<'_>, pod: &'a Value) -> impl Iterator<Item = Value> + 'a {
+    let namespace = meta::text(pod, "namespace");
+    let names = items(&pod["spec"]["volumes"])
+        .iter()
+        .filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    names.filter_map(move |name| cluster.get(Kind::PersistentVolumeClaim, namespace, name)).filter(|claim| {
+        let class = cluster.get(Kind::StorageClass, "", volumes::class(claim));
+        claim["spec"]["volumeName"].is_null() && volumes::waits_for_consumer(claim, class.as_ref())
+    })
+}
+
+fn select_node_of(claim: &Value, node: &str) -> Action {
+    let patch = json!({"metadata": {"annotations": {volumes::SELECTED_NODE: node}}});
+    Action::Patch(Kind::PersistentVolumeClaim, key(claim), patch)
 }
 
 /// Decides where a Pod runs.

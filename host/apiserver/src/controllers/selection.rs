@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use super::volumes::provisioner;
 use super::{
     Controller, ControllerOptions, aggregation, autoscaler, certificates, crds, cron_job, daemon_set,
     deployment, disruption, endpoints, events, garbage_collector, job, kubelet, namespaces, node,
@@ -20,7 +21,7 @@ struct Row {
     create: fn(&ControllerOptions) -> Box<dyn Controller>,
 }
 
-const ROWS: [Row; 31] = [
+const ROWS: [Row; 32] = [
     Row {
         name: "serviceaccount-controller",
         alias: "serviceaccount",
@@ -98,7 +99,7 @@ const ROWS: [Row; 31] = [
     Row {
         name: "persistentvolume-binder-controller",
         alias: "persistentvolume-binder",
-        create: |_| Box::new(volumes::controller()),
+        create: |_| Box::new(volumes::controllers()),
     },
     Row {
         name: "persistentvolumeclaim-protection-controller",
@@ -127,6 +128,11 @@ const ROWS: [Row; 31] = [
     },
     Row { name: scheduler::NAME, alias: "kube-scheduler", create: |_| Box::new(scheduler::controller()) },
     Row { name: node::NAME, alias: "simulated-node", create: |_| Box::new(node::controller()) },
+    Row {
+        name: provisioner::NAME,
+        alias: "simulated-storage",
+        create: |_| Box::new(provisioner::controllers()),
+    },
     Row {
         name: kubelet::NAME,
         alias: "simulated-kubelet",
