@@ -7,6 +7,9 @@ use super::remote;
 use crate::cli::Logs;
 use crate::{CommandError, CommandResult, output};
 
+/// The maximum size of a line of the response in bytes. With its fields, a line has at most 2 MiB before its characters are escaped.
+const MAX_LINE: usize = 16 << 20;
+
 pub(crate) async fn run(flags: Logs) -> CommandResult {
     let mut path = format!("/api/logs?follow={}", flags.follow);
     if let Some(plugin) = &flags.plugin {
@@ -24,6 +27,10 @@ pub(crate) async fn run(flags: Logs) -> CommandResult {
             if !print(&line)? {
                 return Ok(());
             }
+        }
+        if pending.len() > MAX_LINE {
+            let text = format!("a log line in the host's response has more than {} MiB", MAX_LINE >> 20);
+            return Err(CommandError::Failure(text));
         }
     }
     Ok(())

@@ -20,6 +20,10 @@ use crate::http::CLIENT_HEADER;
 const TOKEN_FILE: &str = "PILOTHOUSE_TOKEN_FILE";
 /// The maximum size of a token in bytes that is read.
 const MAX_TOKEN_SIZE: u64 = 16 << 10;
+/// The maximum size of a response in bytes. The status of 10,000 plugins has a tenth of that. Another user of the machine may listen on the port.
+const MAX_RESPONSE: usize = 256 << 20;
+/// How much of an error's text is shown, in bytes.
+const MAX_ERROR: usize = 64 << 10;
 /// How long a host may take to respond. It responds from memory, so a host that takes longer hangs.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -43,7 +47,7 @@ pub(crate) async fn get(
 /// Sends a GET request and returns the whole body as text.
 ///
 /// # Errors
-/// See [`get`].
+/// See [`get`]. Also errors if the body is larger than a host's.
 pub(crate) async fn get_text(server: &str, path: &str) -> Result<String, CommandError> {
     text(server, Method::GET, path).await
 }
@@ -53,18 +57,7 @@ pub(crate) async fn get_text(server: &str, path: &str) -> Result<String, Command
 /// # Errors
 /// See [`get`]. Also errors if the body is larger, or if nothing of it arrives for ten seconds.
 pub(crate) async fn get_up_to(server: &str, path: &str, max: usize) -> Result<String, CommandError> {
-    let mut chunks = std::pin::pin!(get(server, path).await?);
-    let mut bytes = Vec::new();
-    while let Some(chunk) = timeout(RESPONSE_TIMEOUT, chunks.next()).await.map_err(|_| no_response(server))? {
-        let lost = |error: hyper::Error| {
-            CommandError::Failure(format!("{server}{path}: lost the connection: {error}"))
-        };
-        bytes.extend_from_slice(&chunk.map_err(lost)?);
-        if bytes.len() > max {
-            return Err(CommandError::Failure(format!("{server}{path}: more than {} MiB", max >> 20)));
-        }
-    }
-    String::from_utf8(bytes).map_err(|error| CommandError::Failure(format!("{server}{path}: {error}")))
+    text_up_to(server, Method::GET, path, max).await
 }
 
 /// Sends a POST request without a body and returns the body of the response as text.
@@ -76,17 +69,33 @@ pub(crate) async fn post(server: &str, path: &str) -> Result<String, CommandErro
 }
 
 async fn text(server: &str, method: Method, path: &str) -> Result<String, CommandError> {
-    let body = timeout(RESPONSE_TIMEOUT, body(server, method, path)).await;
-    let body = body.unwrap_or_else(|_| Err(no_response(server)))?;
-    String::from_utf8(body.to_vec())
-        .map_err(|error| CommandError::Failure(format!("{server}{path}: {error}")))
+    let text = timeout(RESPONSE_TIMEOUT, text_up_to(server, method, path, MAX_RESPONSE)).await;
+    text.unwrap_or_else(|_| Err(no_response(server)))
 }
 
-async fn body(server: &str, method: Method, path: &str) -> Result<Bytes, CommandError> {
-    let body = send(server, method, path).await?.into_body().collect().await;
-    let lost =
-        |error: hyper::Error| CommandError::Failure(format!("{server}{path}: lost the connection: {error}"));
-    Ok(body.map_err(lost)?.to_bytes())
+async fn text_up_to(server: &str, method: Method, path: &str, max: usize) -> Result<String, CommandError> {
+    let failed =
+        |problem: &dyn std::fmt::Display| CommandError::Failure(format!("{server}{path}: {problem}"));
+    let mut body = send(server, method, path).await?.into_body();
+    let mut bytes = Vec::new();
+    while let Some(frame) = timeout(RESPONSE_TIMEOUT, body.frame()).await.map_err(|_| no_response(server))? {
+        let frame = frame.map_err(|error| failed(&format_args!("lost the connection: {error}")))?;
+        bytes.extend_from_slice(&frame.into_data().unwrap_or_default());
+        if bytes.len() > max {
+            return Err(failed(&format_args!("more than {} MiB", max >> 20)));
+        }
+    }
+    String::from_utf8(bytes).map_err(|error| failed(&error))
+}
+
+/// Reads a body up to this many bytes, or to its end.
+async fn read_beginning(mut body: Incoming, max: usize, beginning: &mut Vec<u8>) {
+    while beginning.len() < max
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        beginning.extend_from_slice(&frame.into_data().unwrap_or_default());
+    }
+    beginning.truncate(max);
 }
 
 async fn send(server: &str, method: Method, path: &str) -> Result<Response<Incoming>, CommandError> {
@@ -118,9 +127,10 @@ async fn send(server: &str, method: Method, path: &str) -> Result<Response<Incom
     if status.is_success() {
         return Ok(response);
     }
-    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await;
-    let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    Err(CommandError::Failure(format!("{url}: {status}: {}", String::from_utf8_lossy(&body).trim())))
+    let mut said = Vec::new();
+    // What has arrived in time says something.
+    let _ = timeout(RESPONSE_TIMEOUT, read_beginning(response.into_body(), MAX_ERROR, &mut said)).await;
+    Err(CommandError::Failure(format!("{url}: {status}: {}", String::from_utf8_lossy(&said).trim())))
 }
 
 /// Returns the header with the token in a file.
@@ -194,6 +204,42 @@ mod tests {
             let Err(CommandError::Failure(text)) = outcome else { panic!("nobody responds") };
             assert!(text.contains("has not responded for 10 s") && text.contains(&server), "{text}");
         }
+    }
+
+    /// Serves responses whose bodies have no end.
+    async fn endless(status: &'static str) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    assert_ne!(stream.read_buf(&mut request).await.expect("readable"), 0, "a whole head");
+                }
+                let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n\r\n");
+                let mut part = head.into_bytes();
+                while stream.write_all(&part).await.is_ok() {
+                    part = vec![b'x'; 64 << 10];
+                }
+            }
+        });
+        server
+    }
+
+    #[tokio::test]
+    async fn a_response_without_an_end_is_not_read_to_its_end() {
+        let server = endless("200 OK").await;
+        let Err(CommandError::Failure(text)) = text_up_to(&server, Method::GET, "/", 1 << 20).await else {
+            panic!("it has no end");
+        };
+        assert!(text.ends_with("/: more than 1 MiB"), "{text}");
+        let server = endless("500 Internal Server Error").await;
+        let Err(CommandError::Failure(text)) = get_text(&server, "/").await else { panic!("an error") };
+        assert!(
+            text.contains("500") && text.len() > MAX_ERROR && text.len() < 2 * MAX_ERROR,
+            "{}",
+            text.len()
+        );
     }
 
     #[tokio::test]
