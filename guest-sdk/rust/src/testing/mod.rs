@@ -65,7 +65,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use self::cluster::Id;
-use self::fake::{Fake, wire_error};
+use self::fake::{FakeHost, wire_error};
 use crate::bindings::observe::exports::pilothouse::controller::observe as wit_observe;
 use crate::bindings::pilothouse::controller::types as wit;
 use crate::host::changes::Batch;
@@ -77,16 +77,16 @@ use crate::{
 
 thread_local! {
     /// The host of the test that runs on this thread.
-    static INSTALLED: RefCell<Option<Rc<Fake>>> = const { RefCell::new(None) };
+    static INSTALLED: RefCell<Option<Rc<FakeHost>>> = const { RefCell::new(None) };
 }
 
 /// Returns the fake host of this thread.
-pub(crate) fn installed() -> Option<Rc<Fake>> {
+pub(crate) fn installed() -> Option<Rc<FakeHost>> {
     INSTALLED.with_borrow(Clone::clone)
 }
 
 /// Returns the fake host of this thread, for a call of a host function.
-pub(crate) fn current(function: &str) -> Rc<Fake> {
+pub(crate) fn current(function: &str) -> Rc<FakeHost> {
     installed().unwrap_or_else(|| {
         panic!("{function}: there is no host outside of a plugin; in a unit test, use pilothouse_sdk::testing::Host")
     })
@@ -95,8 +95,8 @@ pub(crate) fn current(function: &str) -> Rc<Fake> {
 /// A fake host with an in-memory cluster, for the plugin `P`. It serves the thread that created it until it is dropped.
 pub struct Host<P> {
     plugin: RefCell<P>,
-    fake: Rc<Fake>,
-    previous: Option<Rc<Fake>>,
+    fake: Rc<FakeHost>,
+    previous: Option<Rc<FakeHost>>,
 }
 
 /// An Event that the plugin recorded.
@@ -226,7 +226,7 @@ impl<P: Describe + Default> Host<P> {
         let descriptor = Config::parse(&config).and_then(|config| P::describe(&config));
         let descriptor = descriptor.unwrap_or_else(|error| panic!("describe: {error}"));
         let descriptor = serde_json::to_value(descriptor).expect("the descriptor can be written as JSON");
-        let fake = Rc::new(Fake::new(descriptor, config));
+        let fake = Rc::new(FakeHost::new(descriptor, config));
         let previous = INSTALLED.replace(Some(Rc::clone(&fake)));
         Self { plugin: RefCell::default(), fake, previous }
     }

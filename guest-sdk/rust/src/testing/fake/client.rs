@@ -1,49 +1,17 @@
-//! The host functions over the fake cluster.
+//! Requests to the API server: checked as the host does, and answered by the fake cluster.
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
-use std::time::Duration;
-
-use jiff::Timestamp;
 use serde_json::Value;
 
-use super::cluster::{Apply, Cluster, Id, Part, Selection, conflict, invalid, key_of, other};
-use super::kinds::{self, Kind, Scope};
-use super::select::{self, LabelSelector};
-use super::{Event, Failure, LogLine, Metric, Queued};
+use super::super::cluster::errors::{invalid, other};
+use super::super::cluster::{Apply, Id, Part, Selection};
+use super::super::kinds::{self, Kind, Scope};
+use super::super::select::{self, LabelSelector};
+use super::names::{name_problem, namespace_problem};
+use super::{FakeHost, page_size};
 use crate::bindings::pilothouse::controller::types as wit;
-use crate::host::cache::Filter;
 use crate::host::client::{ApplyOptions, DeleteOptions, ListOptions, PatchType};
 use crate::host::objects;
-use crate::log::Level;
-use crate::{ApiError, Object, ObjectKey, ObjectType};
-
-/// The most objects of a page.
-const MAX_PAGE_SIZE: u32 = 500;
-
-/// Computes the values of an index.
-pub(super) type IndexFunction = dyn Fn(&str, &Object) -> Vec<String>;
-
-/// What the plugin did.
-#[derive(Default)]
-pub(super) struct Recorded {
-    pub(super) writes: Vec<String>,
-    pub(super) events: Vec<Event>,
-    pub(super) queued: Vec<Queued>,
-    pub(super) log: Vec<LogLine>,
-    pub(super) metrics: Vec<Metric>,
-}
-
-/// The fake host of one test. No borrow of a cell is held while the plugin runs.
-pub(crate) struct Fake {
-    pub(super) descriptor: Value,
-    pub(super) config: String,
-    pub(super) cluster: RefCell<Cluster>,
-    pub(super) failures: RefCell<Vec<Failure>>,
-    pub(super) recorded: RefCell<Recorded>,
-    pub(super) indexer: RefCell<Option<Rc<IndexFunction>>>,
-    pub(super) time: Cell<Option<Timestamp>>,
-}
+use crate::{ObjectKey, ObjectType};
 
 /// A request that the plugin sends.
 struct Request<'a> {
@@ -52,132 +20,7 @@ struct Request<'a> {
     subresource: &'a str,
 }
 
-impl Fake {
-    pub(super) fn new(descriptor: Value, config: String) -> Self {
-        let crds = descriptor["crds"].as_array().cloned().unwrap_or_default();
-        Self {
-            descriptor,
-            config,
-            cluster: RefCell::new(Cluster::new(crds)),
-            failures: RefCell::default(),
-            recorded: RefCell::default(),
-            indexer: RefCell::default(),
-            time: Cell::new(None),
-        }
-    }
-
-    fn own_name(&self) -> &str {
-        self.descriptor["name"].as_str().unwrap_or_default()
-    }
-
-    pub(crate) fn config(&self) -> String {
-        self.config.clone()
-    }
-
-    pub(crate) fn time(&self) -> Option<Timestamp> {
-        self.time.get()
-    }
-
-    // The cache.
-
-    fn watch(&self, name: &str) -> &Value {
-        let watches = self.descriptor["watches"].as_array().map(Vec::as_slice).unwrap_or_default();
-        watches.iter().find(|watch| watch["name"] == name).unwrap_or_else(|| {
-            panic!("unknown watch {name:?}: the descriptor declares {}", names(watches));
-        })
-    }
-
-    fn index(&self, watch: &str, name: &str) -> &Value {
-        let indexes = self.watch(watch)["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        indexes.iter().find(|index| index["name"] == name).unwrap_or_else(|| {
-            panic!("unknown index {name:?} of watch {watch:?}: the descriptor declares {}", names(indexes));
-        })
-    }
-
-    pub(crate) fn has_watch(&self, watch: &str) -> bool {
-        self.watch(watch).is_object()
-    }
-
-    /// Returns the objects of a watch that match, sorted by key.
-    fn watched(&self, name: &str, namespace: &str, labels: &str) -> Vec<Value> {
-        let watch = self.watch(name);
-        let text = |field: &str| watch[field].as_str().unwrap_or_default();
-        let matching = parse_labels(labels);
-        let selection = Selection {
-            api_version: text("apiVersion"),
-            kind: text("kind"),
-            namespace,
-            labels: parse_labels(text("labelSelector")),
-            fields: text("fieldSelector"),
-        };
-        let mut found = self.cluster.borrow().select(&selection);
-        let namespaces = watch["namespaces"].as_array();
-        found.retain(|object| {
-            let namespace = &object["metadata"]["namespace"];
-            namespaces.is_none_or(|all| all.contains(namespace)) && matching.matches(object)
-        });
-        if watch["projection"] == "metadata" {
-            for object in found.iter_mut().filter_map(Value::as_object_mut) {
-                object.retain(|name, _| ["apiVersion", "kind", "metadata"].contains(&name.as_str()));
-            }
-        }
-        found
-    }
-
-    pub(crate) fn cache_get(&self, watch: &str, key: &ObjectKey) -> Option<objects::Object> {
-        let found = self.watched(watch, &key.namespace, "").into_iter().find(|object| key_of(object) == *key);
-        found.map(objects::Object::new)
-    }
-
-    pub(crate) fn cache_list(&self, watch: &str, filter: &Filter) -> (Vec<objects::Object>, String) {
-        let found = self.watched(watch, &filter.namespace, &filter.label_selector);
-        let (page, next) = select::page(found, page_size(filter.limit), &filter.cursor);
-        (page.into_iter().map(objects::Object::new).collect(), next)
-    }
-
-    /// Like `cache_list`, where a limit of 0 means all objects.
-    pub(crate) fn cache_list_all(&self, watch: &str, filter: &Filter) -> Vec<objects::Object> {
-        let found = self.watched(watch, &filter.namespace, &filter.label_selector);
-        let limit = match filter.limit {
-            0 => found.len(),
-            limit => limit as usize,
-        };
-        select::page(found, limit, &filter.cursor).0.into_iter().map(objects::Object::new).collect()
-    }
-
-    pub(crate) fn cache_by_index(&self, watch: &str, index: &str, value: &str) -> Vec<objects::Object> {
-        let index = self.index(watch, index);
-        let mut found = self.watched(watch, "", "");
-        found.retain(|object| self.values(index, object).iter().any(|found| found == value));
-        found.into_iter().map(objects::Object::new).collect()
-    }
-
-    pub(crate) fn cache_index_values(&self, watch: &str, index: &str) -> Vec<String> {
-        let index = self.index(watch, index);
-        let found = self.watched(watch, "", "");
-        let mut values: Vec<_> = found.iter().flat_map(|object| self.values(index, object)).collect();
-        values.sort();
-        values.dedup();
-        values
-    }
-
-    fn values(&self, index: &Value, object: &Value) -> Vec<String> {
-        if index["computed"] == true {
-            let name = index["name"].as_str().unwrap_or_default();
-            return self.computed_values(name, object.clone());
-        }
-        select::index_values(index, object)
-    }
-
-    pub(super) fn computed_values(&self, index: &str, object: Value) -> Vec<String> {
-        let Some(indexer) = self.indexer.borrow().clone() else {
-            panic!("the index {index:?} is computed by the plugin: create the host with Host::with_indexer")
-        };
-        indexer(index, &Object::new(objects::Object::new(object)))
-    }
-
-    // The client.
-
+impl FakeHost {
     pub(crate) fn client_get(
         &self,
         target: &ObjectType,
@@ -373,61 +216,6 @@ impl Fake {
         }
         self.recorded.borrow_mut().writes.push(line);
     }
-
-    // The other interfaces.
-
-    pub(crate) fn enqueue(&self, function: &str, watch: &str, key: &ObjectKey, milliseconds: Option<u32>) {
-        if let Some(problem) = namespace_problem(&key.namespace).or_else(|| name_problem(&key.name)) {
-            panic!("{function} takes keys of objects: {problem}");
-        }
-        if self.watch(watch)["trigger"] != "self" {
-            let watches = self.descriptor["watches"].as_array().into_iter().flatten();
-            let targets: Vec<_> = watches.filter(|watch| watch["trigger"] == "self").cloned().collect();
-            panic!(
-                "watch {watch:?} is not a target (its trigger isn't self): targets are {}",
-                names(&targets)
-            );
-        }
-        let after = milliseconds.map(|milliseconds| Duration::from_millis(milliseconds.into()));
-        let queued = Queued { watch: watch.to_owned(), key: key.clone(), after };
-        self.recorded.borrow_mut().queued.push(queued);
-    }
-
-    pub(crate) fn publish(
-        &self,
-        regarding: &ObjectKey,
-        is_warning: bool,
-        reason: &str,
-        action: &str,
-        note: &str,
-    ) {
-        let [reason, action, note] = [reason, action, note].map(str::to_owned);
-        let event = Event { regarding: regarding.clone(), is_warning, reason, action, note };
-        self.recorded.borrow_mut().events.push(event);
-    }
-
-    pub(crate) fn log(&self, level: Level, message: &str, fields: &[wit::Pair]) {
-        let line = LogLine { level, message: message.to_owned(), fields: pairs(fields) };
-        self.recorded.borrow_mut().log.push(line);
-    }
-
-    pub(crate) fn metric(&self, name: &str, labels: &[wit::Pair], value: f64) {
-        let metric = Metric { name: name.to_owned(), labels: pairs(labels), value };
-        self.recorded.borrow_mut().metrics.push(metric);
-    }
-}
-
-fn pairs(pairs: &[wit::Pair]) -> Vec<(String, String)> {
-    pairs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect()
-}
-
-fn names(declared: &[Value]) -> String {
-    let names: Vec<_> = declared.iter().filter_map(|one| one["name"].as_str()).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
-fn page_size(limit: u32) -> usize {
-    if limit == 0 { MAX_PAGE_SIZE as usize } else { limit.min(MAX_PAGE_SIZE) as usize }
 }
 
 fn id_of(target: &ObjectType, key: &ObjectKey) -> Id {
@@ -441,11 +229,6 @@ fn parse(manifest: &str) -> Result<Value, wit::ApiError> {
         return Ok(object);
     }
     Err(invalid("", "FieldValueInvalid", "the manifest is not a JSON object"))
-}
-
-/// Parses the selector of a read of the cache. The host ends the instance for a malformed one.
-fn parse_labels(selector: &str) -> LabelSelector {
-    LabelSelector::parse(selector).unwrap_or_else(|message| panic!("{message}"))
 }
 
 fn check_scope(request: &Request<'_>, kind: &Kind) -> Result<(), wit::ApiError> {
@@ -480,40 +263,4 @@ fn covers(rule: &Value, group: &str, resource: &str, verb: &str, namespace: &str
         && has_one("resources", &[resource, pattern.as_deref().unwrap_or(resource)])
         && has_one("verbs", &[verb])
         && (is_everywhere || has_one("namespaces", namespaces))
-}
-
-fn namespace_problem(namespace: &str) -> Option<String> {
-    let is_valid = namespace.len() <= 63
-        && !namespace.starts_with('-')
-        && !namespace.ends_with('-')
-        && namespace.chars().all(|char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-');
-    (!is_valid).then(|| format!("{namespace:?} is not the name of a namespace"))
-}
-
-fn name_problem(name: &str) -> Option<String> {
-    if name.is_empty() {
-        return Some("the name is empty".to_owned());
-    }
-    let is_invalid = name.len() > 253
-        || matches!(name, "." | "..")
-        || name.chars().any(|char| matches!(char, '/' | '%') || char.is_ascii_control());
-    is_invalid.then(|| format!("{name:?} is not the name of an object"))
-}
-
-/// Returns the error of the contract that the SDK converts to this one.
-pub(super) fn wire_error(error: ApiError) -> wit::ApiError {
-    match error {
-        ApiError::NotFound(message) => wit::ApiError::NotFound(message),
-        ApiError::AlreadyExists(message) => wit::ApiError::AlreadyExists(message),
-        ApiError::Conflict { message, resource_version } => {
-            conflict(&message, &resource_version.unwrap_or_default())
-        }
-        ApiError::Invalid(causes) => wit::ApiError::Invalid(causes),
-        ApiError::Forbidden(message) => wit::ApiError::Forbidden(message),
-        ApiError::Denied(rule) => wit::ApiError::Denied(rule),
-        ApiError::TooManyRequests { retry_after_ms } => wit::ApiError::TooManyRequests(retry_after_ms),
-        ApiError::Unavailable(message) => wit::ApiError::Unavailable(message),
-        ApiError::Other { code, reason, message } => other(code, &reason, &message),
-        error @ (ApiError::Decode(_) | ApiError::Encode(_)) => other(500, "", &error.to_string()),
-    }
 }
