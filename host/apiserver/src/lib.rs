@@ -17,7 +17,7 @@
 //! ```text
 //! go
 //! etcd_limits go_json
-//! clock identifiers status user meta cbor admission_plugins
+//! clock identifiers status user meta cbor admission_plugins cluster_ip_range
 //! schema storage table
 //! persistence webhooks
 //! patch conversion
@@ -42,6 +42,7 @@ mod admission_plugins;
 mod bootstrap;
 mod cbor;
 mod clock;
+mod cluster_ip_range;
 mod controllers;
 mod conversion;
 mod crd;
@@ -74,6 +75,7 @@ mod webhooks;
 pub use access::Authorization;
 pub use admission_plugins::{AdmissionPlugin, UnknownAdmissionPlugin};
 pub use clock::{Clock, SystemClock, TokioClock};
+pub use cluster_ip_range::{ClusterIpRange, InvalidClusterIpRange};
 pub use controllers::{ControllerOptions, Controllers, StageError, Stages, UnknownController};
 #[cfg(feature = "persistence")]
 pub use persistence::DataError;

@@ -10,6 +10,7 @@ use crate::access::{Access, Authorization};
 use crate::admission::AdmissionControl;
 use crate::admission_plugins::AdmissionPlugins;
 use crate::clock::{self, Clock};
+use crate::cluster_ip_range::ClusterIpRange;
 use crate::identifiers::Identifiers;
 use crate::registry::Registry;
 use crate::storage::{ChangeLog, HistoryLimits, Storage, Table};
@@ -35,6 +36,10 @@ pub(crate) struct State {
     pub bookmark_interval: Duration,
     /// The built-in admission plugins that are enabled.
     pub plugins: AdmissionPlugins,
+    /// The range of the cluster IPs of Services.
+    pub cluster_ips: ClusterIpRange,
+    /// How long Pods without a grace period stay marked for deletion before a request removes them.
+    pub pod_removal_pause: Duration,
 }
 
 /// The parameters of [`State::new`].
@@ -52,6 +57,8 @@ pub(crate) struct StateOptions {
     pub webhooks: bool,
     /// The built-in admission plugins that are enabled.
     pub plugins: AdmissionPlugins,
+    pub cluster_ips: ClusterIpRange,
+    pub pod_removal_pause: Duration,
     /// Receive every change of an object.
     pub change_logs: Vec<Arc<dyn ChangeLog>>,
 }
@@ -68,6 +75,8 @@ impl State {
             allow_anonymous,
             webhooks,
             plugins,
+            cluster_ips,
+            pod_removal_pause,
             change_logs,
         } = options;
         let storage = Storage::new(history, first_revision).logged_to(change_logs);
@@ -86,6 +95,8 @@ impl State {
             identifiers,
             bookmark_interval,
             plugins,
+            cluster_ips,
+            pod_removal_pause,
         }
     }
 

@@ -2,7 +2,10 @@
 
 mod api;
 
+use std::time::Duration;
+
 use api::{Api, apps, core};
+use pilothouse_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
@@ -71,6 +74,40 @@ async fn eviction_of_a_pending_pod_or_in_a_dry_run_does_not_count() {
     api.post(&core("pods/p/eviction"), &eviction("other")).await.fails(400, "BadRequest");
     api.post(&core("pods/none/eviction"), &eviction("none")).await.fails(404, "NotFound");
     api.get(&core("pods/p/eviction")).await.fails(405, "MethodNotAllowed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_without_a_grace_period_stays_marked_for_the_pause_of_the_server() {
+    let pause = Duration::from_millis(5);
+    let api = Api { server: ApiServer::builder().pod_removal_pause(pause).build() };
+    for name in ["a", "b", "c"] {
+        api.post(&core("pods"), &pod(name)).await.ok();
+    }
+    let paths = ["a", "b", "c"].map(|name| core(&format!("pods/{name}")));
+    let others = async {
+        tokio::time::sleep(pause / 2).await;
+        let marked = api.get(&paths[0]).await.ok();
+        assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
+        // Another request removes `b` first, and a third one changes `c`.
+        api.delete(&paths[1], &json!({"gracePeriodSeconds": 0})).await.ok();
+        api.get(&paths[1]).await.fails(404, "NotFound");
+        api.merge(&paths[2], &json!({"metadata": {"labels": {"app": "b"}}})).await.ok();
+    };
+    let none = Value::Null;
+    let (a, b, c, ()) = tokio::join!(
+        api.delete(&paths[0], &none),
+        api.delete(&paths[1], &none),
+        api.delete(&paths[2], &none),
+        others
+    );
+    let deleted =
+        |answer: Value| (answer["metadata"]["deletionTimestamp"].is_string(), answer["kind"].clone());
+    assert_eq!(deleted(a.ok()), (true, json!("Pod")));
+    assert_eq!(deleted(b.ok()), (true, json!("Pod")));
+    assert_eq!(deleted(c.ok()), (true, json!("Pod")));
+    for path in &paths {
+        api.get(path).await.fails(404, "NotFound");
+    }
 }
 
 #[tokio::test]

@@ -16,9 +16,6 @@ use crate::state::State;
 /// The field manager of the initial objects.
 const MANAGER: &str = "kube-apiserver";
 
-/// The address of the Service `kubernetes`: the first one of those for Services.
-const KUBERNETES_ADDRESS: &str = "10.96.0.1";
-
 /// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -62,7 +59,7 @@ fn create_kubernetes_service(state: &State) {
     let service = json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
-        "spec": {"type": "ClusterIP", "clusterIP": KUBERNETES_ADDRESS, "ports": [port]},
+        "spec": {"type": "ClusterIP", "clusterIP": state.cluster_ips.first(), "ports": [port]},
     });
     create_missing(state, services, Some("default"), service);
 }

@@ -190,8 +190,8 @@ mod tests {
     use super::*;
     use crate::access::Authorization;
     use crate::admission_plugins::AdmissionPlugins;
-    use crate::cluster_ip_range::ClusterIpRange;
     use crate::clock::SystemClock;
+    use crate::cluster_ip_range::ClusterIpRange;
     use crate::identifiers::Identifiers;
     use crate::state::StateOptions;
     use crate::storage::{HistoryLimits, ObjectDraft};

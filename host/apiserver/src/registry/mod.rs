@@ -18,7 +18,7 @@ pub(crate) use endpoint::{
     Conversion, CustomForms, Endpoint, EndpointDefinition, SELECTABLE_FIELDS, ScalePaths, schema_identity,
 };
 pub(crate) use resource::{CrdInfo, Names, Resource, ResourceDefinition, Strategy, field_selector_value};
-pub(crate) use service_addresses::{Addresses, ServiceAddresses, node_port, protocol};
+pub(crate) use service_addresses::{Addresses, ReservedIp, ServiceAddresses, node_port, protocol};
 
 /// An immutable snapshot of the served resources. A change of a CRD replaces it.
 #[derive(Clone, Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
+use std::mem;
 
 use parking_lot::Mutex;
 use pilothouse_model::hash::HashMap;
@@ -36,6 +37,43 @@ impl ServiceAddresses {
         cached.update(table);
         query(&cached.addresses)
     }
+
+    /// Passes the addresses to `choose` and reserves the cluster IP that it returns for the Service `key`, a namespace and a name, so that no
+    /// request at the same time gets it, too. The reservation ends when it is dropped; by then, the Service is stored or refused.
+    pub(crate) fn reserve(
+        &self,
+        table: &Table,
+        key: (&str, &str),
+        choose: impl FnOnce(&Addresses) -> Option<String>,
+    ) -> Option<ReservedIp<'_>> {
+        let mut cached = self.cached.lock();
+        cached.update(table);
+        let ip = choose(&cached.addresses)?;
+        let key: Key = (key.0.into(), key.1.into());
+        cached.addresses.reserved.entry(ip.clone()).or_default().push(key.clone());
+        Some(ReservedIp { addresses: self, ip, key })
+    }
+}
+
+/// A cluster IP of a Service that is not stored yet.
+#[derive(Debug)]
+pub(crate) struct ReservedIp<'a> {
+    addresses: &'a ServiceAddresses,
+    ip: String,
+    key: Key,
+}
+
+impl Drop for ReservedIp<'_> {
+    fn drop(&mut self) {
+        let reserved = &mut self.addresses.cached.lock().addresses.reserved;
+        let Some(holders) = reserved.get_mut(&self.ip) else { return };
+        if let Some(index) = holders.iter().position(|key| *key == self.key) {
+            holders.swap_remove(index);
+        }
+        if holders.is_empty() {
+            reserved.remove(&self.ip);
+        }
+    }
 }
 
 impl Cached {
@@ -57,7 +95,8 @@ impl Cached {
             batch.complete_to
         } else {
             let (services, revision) = table.list(None);
-            self.addresses = Addresses::default();
+            let reserved = mem::take(&mut self.addresses.reserved);
+            self.addresses = Addresses { reserved, ..Addresses::default() };
             for service in services {
                 self.addresses.put(&service);
             }
@@ -72,6 +111,8 @@ impl Cached {
 pub(crate) struct Addresses {
     services: HashMap<Key, ServiceAllocation>,
     ips: HashMap<String, BTreeSet<Key>>,
+    /// The cluster IPs of Services that are being created. Requests that create the same Service may reserve the same one.
+    reserved: HashMap<String, Vec<Key>>,
     ports: HashMap<Port, BTreeSet<Key>>,
 }
 
@@ -83,9 +124,10 @@ struct ServiceAllocation {
 }
 
 impl Addresses {
-    /// Whether a Service other than `except`, a namespace and a name, has a cluster IP.
+    /// Whether a Service other than `except`, a namespace and a name, has a cluster IP, or is being created with it.
     pub(crate) fn has_ip(&self, ip: &str, except: (&str, &str)) -> bool {
         self.ips.get(ip).is_some_and(|holders| is_other(holders, except))
+            || self.reserved.get(ip).is_some_and(|holders| is_other(holders, except))
     }
 
     /// Whether a Service other than `except`, a namespace and a name, has a node port.
@@ -144,8 +186,8 @@ pub(crate) fn protocol(port: &Value) -> String {
     port["protocol"].as_str().unwrap_or("TCP").to_owned()
 }
 
-fn is_other(holders: &BTreeSet<Key>, except: (&str, &str)) -> bool {
-    holders.iter().any(|(namespace, name)| (&**namespace, &**name) != except)
+fn is_other<'a>(holders: impl IntoIterator<Item = &'a Key>, except: (&str, &str)) -> bool {
+    holders.into_iter().any(|(namespace, name)| (&**namespace, &**name) != except)
 }
 
 fn release<T: Eq + Hash>(held: &mut HashMap<T, BTreeSet<Key>>, what: &T, key: &Key) {
@@ -193,6 +235,23 @@ mod tests {
         table.delete(&stored, draft(1, 7, 30007)).expect("deleted");
         assert!(!has("s2"));
         assert!(addresses.cached.lock().addresses.ips.is_empty());
+    }
+
+    #[test]
+    fn reserved_address_is_taken_for_other_services_until_the_reservation_ends() {
+        let storage = Storage::new(HistoryLimits { events: 10, bytes: usize::MAX }, 1);
+        let (table, addresses) = (storage.table("", "services"), ServiceAddresses::default());
+        let reserve = || addresses.reserve(&table, ("n", "s1"), |_| Some("10.96.0.7".to_owned()));
+        let has = |name: &str| addresses.read(&table, |all| all.has_ip("10.96.0.7", ("n", name)));
+        let (first, second) = (reserve(), reserve());
+        assert!(has("s2") && !has("s1"));
+        drop(first);
+        assert!(has("s2"), "the other request still has it");
+        table.create(draft(3, 9, 30001)).expect("created");
+        table.compact();
+        assert!(has("s2"), "a reservation outlives a list of all Services");
+        drop(second);
+        assert!(!has("s2") && addresses.cached.lock().addresses.reserved.is_empty());
     }
 
     proptest! {

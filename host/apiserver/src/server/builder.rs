@@ -18,6 +18,7 @@ use crate::access::Authorization;
 use crate::admission_plugins::{AdmissionPlugin, AdmissionPlugins};
 use crate::bootstrap;
 use crate::clock::{Clock, SystemClock};
+use crate::cluster_ip_range::ClusterIpRange;
 use crate::identifiers::Identifiers;
 use crate::openapi::DocumentCache;
 use crate::persistence::DataDirectory;
@@ -51,6 +52,8 @@ pub struct ApiServerBuilder {
     client_authority: String,
     webhooks: bool,
     plugins: AdmissionPlugins,
+    cluster_ips: ClusterIpRange,
+    pod_removal_pause: Duration,
     record_commits: bool,
     audit: Option<AuditLog>,
 }
@@ -75,6 +78,8 @@ impl Default for ApiServerBuilder {
             client_authority: String::new(),
             webhooks: true,
             plugins: AdmissionPlugins::default(),
+            cluster_ips: ClusterIpRange::default(),
+            pod_removal_pause: Duration::ZERO,
             record_commits: false,
             audit: None,
         }
@@ -225,6 +230,20 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Sets the range from which Services get their cluster IPs; 10.96.0.0/12 by default. The Service `kubernetes` has its first address.
+    pub fn service_cluster_ip_range(mut self, range: ClusterIpRange) -> Self {
+        self.cluster_ips = range;
+        self
+    }
+
+    /// Sets how long a Pod without a grace period, such as one without a Node, stays marked for deletion before a request removes it; zero by
+    /// default. kube-apiserver writes to etcd in between, and controllers that react to `deletionTimestamp` rely on this time. It needs a tokio
+    /// runtime with timers. Controllers of the server and deletions of collections do not wait.
+    pub fn pod_removal_pause(mut self, pause: Duration) -> Self {
+        self.pod_removal_pause = pause;
+        self
+    }
+
     /// Sets whether webhooks are called, for admission and for conversion; true by default. The server then sends requests to the URLs that
     /// users of the API configure. If it is false, writes ignore webhook configurations.
     pub fn webhooks(mut self, called: bool) -> Self {
@@ -310,6 +329,8 @@ impl ApiServerBuilder {
             allow_anonymous: self.allow_anonymous,
             webhooks: self.webhooks,
             plugins: self.plugins,
+            cluster_ips: self.cluster_ips,
+            pod_removal_pause: self.pod_removal_pause,
             change_logs: data.map(DataDirectory::log).into_iter().chain(journal).collect(),
         })
     }
@@ -357,6 +378,8 @@ impl std::fmt::Debug for ApiServerBuilder {
             .field("allowed_hosts", &self.allowed_hosts)
             .field("webhooks", &self.webhooks)
             .field("plugins", &self.plugins)
+            .field("cluster_ips", &self.cluster_ips)
+            .field("pod_removal_pause", &self.pod_removal_pause)
             .field("record_commits", &self.record_commits)
             .finish_non_exhaustive()
     }

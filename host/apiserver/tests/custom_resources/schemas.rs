@@ -82,6 +82,26 @@ async fn objects_that_are_older_than_the_schema_are_pruned_and_defaulted_when_re
 }
 
 #[tokio::test]
+async fn write_without_a_change_stores_an_object_in_the_new_storage_version_once() {
+    let api = with_crd().await;
+    let before = api.post(FOOS, &foo("a", &json!({"replicas": 2}))).await.ok();
+    let crd_path = format!("{CRDS}/foos.example.com");
+    let mut crd = api.get(&crd_path).await.ok();
+    for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
+        let is_stored = version["storage"] == true;
+        version["storage"] = (!is_stored).into();
+    }
+    api.put(&crd_path, &crd).await.ok();
+    let path = format!("{FOOS}/a");
+    let read = api.get(&path).await.ok();
+    assert_eq!(read["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    let written = api.merge(&path, &json!({})).await.ok();
+    assert_ne!(written["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+    assert_eq!(written["metadata"]["generation"], before["metadata"]["generation"]);
+    assert_eq!(api.merge(&path, &json!({})).await.ok()["metadata"], written["metadata"]);
+}
+
+#[tokio::test]
 async fn a_field_that_the_storage_version_lacks_is_not_stored() {
     let api = with_crd().await;
     let (storage, served) = (

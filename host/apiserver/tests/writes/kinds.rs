@@ -1,6 +1,12 @@
 //! The rules of single kinds.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use pilothouse_apiserver::ApiServer;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::api::{Api, apps, core};
 use crate::deployment;
@@ -197,6 +203,52 @@ async fn addresses_and_node_ports_of_services_are_unique() {
     assert_eq!((&updated["spec"]["clusterIP"], &updated["spec"]["ports"][0]["nodePort"]), (&ip, &port));
     let moved = service("a", json!({"clusterIP": "10.96.9.9"}));
     api.merge(&core("services/a"), &moved).await.fails(422, "Invalid");
+}
+
+#[tokio::test]
+async fn services_get_addresses_of_the_range_of_the_server() {
+    let range = "10.0.0.0/29".parse().expect("a range");
+    let api = Api { server: ApiServer::builder().service_cluster_ip_range(range).build() };
+    let kubernetes = api.get(&core("services/kubernetes")).await.ok();
+    assert_eq!(kubernetes["spec"]["clusterIPs"], json!(["10.0.0.1"]));
+    let service = |name: &str, ip: &str| json!({"metadata": {"name": name}, "spec": {"clusterIP": ip, "ports": [{"port": 80}]}});
+    api.post(&core("services"), &service("a", "10.0.0.6")).await.ok();
+    let foreign = api.post(&core("services"), &service("b", "10.96.0.9")).await.fails(422, "Invalid");
+    assert!(
+        foreign["message"].as_str().expect("a message").contains("The range of valid IPs is 10.0.0.0/29")
+    );
+    for name in ["b", "c", "d", "e"] {
+        api.post(&core("services"), &service(name, "")).await.ok();
+    }
+    let full = api.post(&core("services"), &service("f", "")).await.fails(500, "InternalError");
+    let message = "Internal error occurred: failed to allocate a serviceIP for Service \"f\": range is full";
+    assert_eq!(full["message"], message);
+}
+
+#[tokio::test]
+async fn services_of_simultaneous_requests_get_different_addresses() {
+    let range = "10.0.0.0/25".parse().expect("a range");
+    let api = Arc::new(Api { server: ApiServer::builder().service_cluster_ip_range(range).build() });
+    // A webhook that does not answer, and is ignored then, keeps all requests waiting between the choice of the address and the write.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("https://{}", listener.local_addr().expect("an address"));
+    let webhook = json!({
+        "name": "slow.example.com", "clientConfig": {"url": url}, "timeoutSeconds": 1, "failurePolicy": "Ignore",
+        "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}],
+    });
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    api.post(configurations, &json!({"metadata": {"name": "slow"}, "webhooks": [webhook]})).await.ok();
+    let mut requests = JoinSet::new();
+    for index in 0..40 {
+        let api = Arc::clone(&api);
+        let service = json!({"metadata": {"name": format!("s{index}")}, "spec": {"ports": [{"port": 80}]}});
+        requests.spawn(async move { api.post(&core("services"), &service).await.ok() });
+    }
+    let services = requests.join_all().await;
+    let ips: HashSet<&str> =
+        services.iter().filter_map(|service| service["spec"]["clusterIP"].as_str()).collect();
+    assert_eq!(ips.len(), 40, "{ips:?}");
 }
 
 #[tokio::test]

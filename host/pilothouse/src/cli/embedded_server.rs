@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueEnum};
-use pilothouse_apiserver::{AdmissionPlugin, Controllers};
+use pilothouse_apiserver::{AdmissionPlugin, ClusterIpRange, Controllers};
 
 use super::{AllowedHosts, listen_address};
 
@@ -51,6 +51,14 @@ pub(crate) struct Apiserver {
     pub(crate) webhooks: Webhooks,
     #[command(flatten)]
     pub(crate) admission: AdmissionFlags,
+    /// IPv4 network from which Services get their cluster IPs, of 12 to 29 bits.
+    #[arg(
+        long,
+        env = "PILOTHOUSE_SERVICE_CLUSTER_IP_RANGE",
+        default_value = "10.96.0.0/12",
+        value_name = "CIDR"
+    )]
+    pub(crate) service_cluster_ip_range: ClusterIpRange,
     #[command(flatten)]
     pub(crate) data: DataAndFaults,
     #[command(flatten)]

@@ -4,14 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// Flags of kube-apiserver that change nothing here and that envtest always passes.
-const EXPECTED_FLAGS: [&str; 7] = [
+const EXPECTED_FLAGS: [&str; 6] = [
     "advertise-address",
     "allow-privileged",
     "etcd-servers",
     "service-account-issuer",
     "service-account-key-file",
     "service-account-signing-key-file",
-    "service-cluster-ip-range",
 ];
 
 /// Returns the command line of `pilothouse` for these arguments, of which the first is the name of the program. `selects_controllers` is
@@ -42,6 +41,11 @@ fn admission_plugins(list: &str) -> (Vec<&str>, Vec<&str>) {
     list.split(',').filter(|name| !name.is_empty()).partition(is_known)
 }
 
+/// Returns the first IPv4 network in a list of networks.
+fn ipv4_range(list: &str) -> Option<&str> {
+    list.split(',').find(|network| network.contains('.') && !network.contains(':'))
+}
+
 /// Returns the flags of `pilothouse apiserver` for those of kube-apiserver.
 fn kube_apiserver<'a>(flags: impl Iterator<Item = &'a str>, selects_controllers: bool) -> Vec<String> {
     let flags: Vec<&str> = flags.collect();
@@ -70,6 +74,10 @@ fn kube_apiserver<'a>(flags: impl Iterator<Item = &'a str>, selects_controllers:
         "tls-private-key-file",
         &value("tls-private-key-file").map_or_else(|| in_folder("apiserver.key"), str::to_owned),
     );
+    let range = ipv4_range(value("service-cluster-ip-range").unwrap_or_default());
+    if let Some(range) = range {
+        push("service-cluster-ip-range", range);
+    }
     if let Some(file) = value("client-ca-file") {
         push("client-ca-file", file);
     }
@@ -92,6 +100,9 @@ fn kube_apiserver<'a>(flags: impl Iterator<Item = &'a str>, selects_controllers:
             push("ignored-flag", &format!("--{name}={plugin}"));
         }
     }
+    if let Some(all) = value("service-cluster-ip-range").filter(|all| range != Some(*all)) {
+        push("ignored-flag", &format!("--service-cluster-ip-range={all}"));
+    }
     if !selects_controllers {
         // envtest has none.
         push("controllers", "none");
@@ -104,6 +115,7 @@ fn kube_apiserver<'a>(flags: impl Iterator<Item = &'a str>, selects_controllers:
         "tls-private-key-file",
         "client-ca-file",
         "authorization-mode",
+        "service-cluster-ip-range",
         "enable-admission-plugins",
         "disable-admission-plugins",
     ];
@@ -145,6 +157,7 @@ mod tests {
                     --service-cluster-ip-range=10.0.0.0/24";
         let expected = "pilothouse apiserver --listen=127.0.0.1:4443 --kubeconfig-out=/tmp/k/pilothouse.kubeconfig \
                         --tls-cert-file=/tmp/k/apiserver.crt --tls-private-key-file=/tmp/k/apiserver.key \
+                        --service-cluster-ip-range=10.0.0.0/24 \
                         --client-ca-file=/tmp/k/client-cert-auth-ca.crt --authorization=rbac \
                         --disable-admission-plugins=ServiceAccount";
         assert_eq!(translated(line, false), format!("{expected} --controllers=none"));
@@ -158,6 +171,16 @@ mod tests {
             line.ends_with(
                 "--authorization=always-allow --enable-admission-plugins=ServiceAccount --ignored-flag=--v=4 --ignored-flag=--feature-gates=A=true"
             ),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn first_ipv4_network_is_the_range_of_cluster_ips() {
+        let line = translated("kube-apiserver --service-cluster-ip-range=fd00::/108,10.1.0.0/16", true);
+        assert!(line.contains(" --service-cluster-ip-range=10.1.0.0/16 "), "{line}");
+        assert!(
+            line.ends_with(" --ignored-flag=--service-cluster-ip-range=fd00::/108,10.1.0.0/16"),
             "{line}"
         );
     }

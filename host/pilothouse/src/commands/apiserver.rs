@@ -2,8 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
-use pilothouse_apiserver::{ApiServer, ApiServerBuilder, ControllerOptions, StageError, Stages};
+use pilothouse_apiserver::{
+    ApiServer, ApiServerBuilder, ClusterIpRange, ControllerOptions, StageError, Stages,
+};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +21,8 @@ use crate::{CommandError, CommandResult, input_file, output, shutdown};
 
 /// The largest PEM file in bytes.
 const MAX_PEM: u64 = 1 << 20;
+/// About the time that kube-apiserver needs to write to etcd and to report that to a watch.
+const POD_REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// The largest file with stages in bytes.
 const MAX_STAGES: u64 = 16 << 20;
 
@@ -36,6 +41,8 @@ pub(crate) async fn run(flags: Apiserver) -> CommandResult {
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
         admission: &flags.admission,
+        cluster_ips: flags.service_cluster_ip_range,
+        pod_removal_pause: POD_REMOVAL_PAUSE,
         data: &flags.data,
         certificates: &flags.certificates,
     })?;
@@ -66,6 +73,8 @@ pub(crate) struct ApiServerFlags<'a> {
     pub(crate) hosts: &'a AllowedHosts,
     pub(crate) webhooks: bool,
     pub(crate) admission: &'a AdmissionFlags,
+    pub(crate) cluster_ips: ClusterIpRange,
+    pub(crate) pod_removal_pause: Duration,
     pub(crate) data: &'a DataAndFaults,
     pub(crate) certificates: &'a CertificateFiles,
 }
@@ -93,6 +102,8 @@ pub(crate) fn build(flags: &ApiServerFlags<'_>) -> Result<ApiServer, CommandErro
     let builder = ApiServer::builder()
         .enable_admission_plugins(enabled.iter().copied())
         .disable_admission_plugins(disabled.iter().copied())
+        .service_cluster_ip_range(flags.cluster_ips)
+        .pod_removal_pause(flags.pod_removal_pause)
         .authorization(authorization)
         .kubernetes_minor(flags.version.kubernetes_version)
         .plain_http(flags.insecure_http)

@@ -17,7 +17,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn delete(&self) -> Result<ApiResponse, Status> {
-        let options = self.delete_options()?;
+        let options = DeleteOptions { pause: self.state.pod_removal_pause, ..self.delete_options()? };
         let warning = warnings::on_delete(self.endpoint, &options);
         let mut answer = self.delete_object(&options).await?;
         respond::add_warnings(&mut answer, &warning);

@@ -148,7 +148,7 @@ pub(crate) fn prepare_update(
             set_phase_transition_time(old, new, &state.now());
         }
         ("", "services") if target == UpdateTarget::Object => {
-            return services::prepare_update(endpoint, old, new);
+            return services::prepare_update(state, endpoint, old, new);
         }
         ("apiextensions.k8s.io", _) if target == UpdateTarget::Object => {
             crd::prepare(state, new, Some(old), &state.now());
@@ -175,7 +175,7 @@ pub(crate) fn finish_update(
     new: &mut Value,
 ) {
     if endpoint.is_core("services") && target == UpdateTarget::Object {
-        services::finish_update(endpoint, old, new, &state.identifiers);
+        services::finish_update(state, endpoint, old, new);
     }
     if daemon_sets::is_daemon_set(endpoint) {
         daemon_sets::finish_update(old, new);
@@ -250,11 +250,11 @@ pub(crate) fn metadata_of_status_update(endpoint: &Endpoint, old: &Value, new: &
 }
 
 /// Returns what is invalid in a new object beyond its schema.
-pub(crate) fn validate_create(value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
+pub(crate) fn validate_create(state: &State, value: &Value, endpoint: &Endpoint) -> Vec<Cause> {
     if is_crd(endpoint) {
         crd::validate(value, None)
     } else if endpoint.is_core("services") {
-        services::validate(endpoint, value, None)
+        services::validate(state, endpoint, value, None)
     } else if certificates::is_signing_request(endpoint) {
         certificates::request_causes(value)
     } else if api_services::is_api_service(endpoint) {

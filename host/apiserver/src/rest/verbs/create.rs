@@ -118,9 +118,9 @@ async fn create_decoded(
         }
         strategy::prepare_create(state, endpoint, &mut value, &state.now());
         // As in Kubernetes, a Service that is created through its status gets no addresses.
-        if options.created_through.is_empty() && endpoint.is_core("services") {
-            services::allocate(endpoint, &mut value, &state.identifiers);
-        }
+        let is_new_service = options.created_through.is_empty() && endpoint.is_core("services");
+        let _reserved =
+            is_new_service.then(|| services::allocate(state, endpoint, &mut value)).transpose()?;
         if certificates::is_signing_request(endpoint)
             && let Some(user) = &options.requester
         {
@@ -130,7 +130,8 @@ async fn create_decoded(
             true => pods::profiles::set_app_armor(&mut value),
             false => Vec::new(),
         };
-        let valid = admit::validate(endpoint, &value, None, strategy::validate_create(&value, endpoint));
+        let causes = strategy::validate_create(state, &value, endpoint);
+        let valid = admit::validate(endpoint, &value, None, causes);
         let valid = valid.map_err(|status| status.with_warnings(profiles.clone()))?;
         let mut warnings: Vec<String> = profiles.into_iter().chain(valid).collect();
         warnings.extend(kind_warnings::on_write(endpoint, &value));

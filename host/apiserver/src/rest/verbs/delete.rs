@@ -1,6 +1,7 @@
 //! Deletes objects.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -45,6 +46,8 @@ pub(crate) struct DeleteOptions {
     pub resource_version: Option<String>,
     /// Whether the request deletes a collection. As in Kubernetes, admission sees no name then.
     pub of_collection: bool,
+    /// How long a Pod without a grace period stays marked before it is removed; zero for controllers, which do not wait.
+    pub pause: Duration,
 }
 
 /// The result of a deletion.
@@ -101,6 +104,7 @@ impl DeleteOptions {
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),
             of_collection: false,
+            pause: Duration::ZERO,
         })
     }
 
@@ -193,11 +197,10 @@ pub(crate) async fn delete_admitted(
         let result = if is_pending {
             table.update(&current, draft)
         } else if is_marked {
-            // Watches see that a Pod is being deleted before it is gone, even if it has no grace period.
-            table.update(&current, draft).and_then(|marked| {
-                let last = ObjectDraft { schema: marked.schema, ..endpoint.resource.draft(marked.value()) };
-                table.delete(&marked, last)
-            })
+            match table.update(&current, draft) {
+                Ok(marked) => remove_marked(endpoint, marked, options.pause).await,
+                Err(error) => Err(error),
+            }
         } else {
             table.delete(&current, draft)
         };
@@ -212,6 +215,30 @@ pub(crate) async fn delete_admitted(
         }
         crd_sync::after_delete(state, endpoint);
         return Ok(DeleteResult::Deleted(object));
+    }
+}
+
+/// Removes a Pod that was marked for deletion and has no grace period. Watches see that it is being deleted before it is gone.
+///
+/// # Errors
+/// Errors if the Pod was changed in the meantime.
+async fn remove_marked(
+    endpoint: &Endpoint,
+    marked: Arc<StoredObject>,
+    pause: Duration,
+) -> Result<Arc<StoredObject>, WriteError> {
+    if !pause.is_zero() {
+        // kube-apiserver writes to etcd twice. Controllers rely on the time in between to find the marked Pod in their caches.
+        tokio::time::sleep(pause).await;
+    }
+    let table = &endpoint.resource.table;
+    let last = ObjectDraft { schema: marked.schema, ..endpoint.resource.draft(marked.value()) };
+    match table.delete(&marked, last) {
+        // As in Kubernetes, it does not matter who removes it.
+        Err(_) if table.get(&marked.namespace, &marked.name).is_none_or(|other| other.uid != marked.uid) => {
+            Ok(marked)
+        }
+        result => result,
     }
 }
 

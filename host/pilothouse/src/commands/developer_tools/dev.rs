@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
+use pilothouse_apiserver::ClusterIpRange;
 use pilothouse_controller::GrantMode;
 use pilothouse_plugin::Engine;
 use tokio::task::JoinHandle;
@@ -43,6 +45,8 @@ pub(super) async fn run(flags: Dev) -> CommandResult {
         hosts: &flags.hosts,
         webhooks: flags.webhooks.webhooks,
         admission: &flags.admission,
+        cluster_ips: ClusterIpRange::default(),
+        pod_removal_pause: Duration::ZERO,
         data: &flags.data,
         certificates: &CertificateFiles::default(),
     })?;

@@ -1,15 +1,15 @@
 //! Chooses the cluster IP, the IP families and the node ports of a Service that has none.
 
-use std::net::Ipv4Addr;
+use std::fmt;
 
 use pilothouse_model::hash::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use super::type_fields::needs_health_check;
-use super::{FIRST_IP, IP_COUNT, NODE_PORTS, OtherServices, is_open, with_other_services};
-use crate::identifiers::Identifiers;
+use super::{NODE_PORTS, OtherServices, is_open};
 use crate::meta;
-use crate::registry::{Endpoint, node_port, protocol};
+use crate::registry::{Endpoint, ReservedIp, node_port, protocol};
+use crate::state::State;
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
@@ -22,34 +22,59 @@ pub(super) enum Allocation {
     WithoutAddress,
 }
 
-pub(super) fn set_absent(
-    endpoint: &Endpoint,
+/// No cluster IP is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RangeIsFull;
+
+impl fmt::Display for RangeIsFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("range is full")
+    }
+}
+
+/// Sets the fields of a Service that are absent. Returns the reservation of its cluster IP, which must last until the Service is stored.
+///
+/// # Errors
+/// Errors if no cluster IP is free.
+pub(super) fn set_absent<'a>(
+    state: &State,
+    endpoint: &'a Endpoint,
     service: &mut Value,
-    identifiers: &Identifiers,
     allocation: Allocation,
-) {
+) -> Result<Option<ReservedIp<'a>>, RangeIsFull> {
+    let Some(index) = &endpoint.resource.addresses else { return Ok(None) };
     let (namespace, name) =
         (meta::text(service, "namespace").to_owned(), meta::text(service, "name").to_owned());
-    // Requests at the same time do not see each other's Services, so they must not start at the same address.
-    let (spec, start) = (&mut service["spec"], identifiers.number());
-    with_other_services(endpoint, (&namespace, &name), |others| {
-        allocate_beside(others, spec, start, allocation);
+    let key = (&*namespace, &*name);
+    // Requests at the same time do not see each other's node ports, so they must not start at the same one.
+    let (spec, start) = (&mut service["spec"], state.identifiers.number());
+    let mut allocated = Ok(());
+    let reserved = index.reserve(&endpoint.resource.table, key, |addresses| {
+        let others = OtherServices { addresses, range: state.cluster_ips, except: key };
+        allocated = allocate_beside(&others, spec, start, allocation);
+        // Validation refuses one that another Service has.
+        let ip = spec["clusterIP"].as_str().filter(|ip| !["", "None"].contains(ip) && !others.has_ip(ip));
+        ip.map(str::to_owned)
     });
+    allocated.map(|()| reserved)
 }
 
 /// Sets the fields that are absent. The search for a free address and free ports starts at the position `start`.
+///
+/// # Errors
+/// Errors if no cluster IP is free.
 pub(super) fn allocate_beside(
     others: &OtherServices<'_>,
     spec: &mut Value,
     start: u32,
     allocation: Allocation,
-) {
+) -> Result<(), RangeIsFull> {
     let kind = spec["type"].as_str().unwrap_or("ClusterIP").to_owned();
     if kind == "ExternalName" {
-        return;
+        return Ok(());
     }
     if allocation == Allocation::WithAddress {
-        set_cluster_ip(others, spec, start);
+        set_cluster_ip(others, spec, start)?;
     }
     set_ip_families(spec);
     if kind == "NodePort"
@@ -67,6 +92,7 @@ pub(super) fn allocate_beside(
             spec["healthCheckNodePort"] = number.into();
         }
     }
+    Ok(())
 }
 
 /// Returns all node ports, beginning with the one at the position `start`.
@@ -75,21 +101,19 @@ fn node_ports_from(start: u32) -> impl Iterator<Item = u64> {
     (0..count).map(move |offset| first + (u64::from(start) + offset) % count)
 }
 
-fn set_cluster_ip(others: &OtherServices<'_>, spec: &mut Value, start: u32) {
+fn set_cluster_ip(others: &OtherServices<'_>, spec: &mut Value, start: u32) -> Result<(), RangeIsFull> {
     if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
         if spec["clusterIPs"].as_array().is_some_and(|list| !list.is_empty()) {
             // Validation refuses a list without the single address.
-            return;
+            return Ok(());
         }
-        // The first address is that of the network and the last one is for broadcasts.
-        let usable = IP_COUNT - 2;
-        let address = |offset: u32| FIRST_IP + 1 + (start % usable + offset) % usable;
-        let mut free = (0..usable).map(|offset| Ipv4Addr::from(address(offset)).to_string());
-        spec["clusterIP"] = free.find(|ip| !others.has_ip(ip)).unwrap_or_default().into();
+        let mut all = others.range.addresses_from(start).map(|ip| ip.to_string());
+        spec["clusterIP"] = all.find(|ip| !others.has_ip(ip)).ok_or(RangeIsFull)?.into();
     }
     if spec["clusterIPs"].as_array().is_none_or(Vec::is_empty) {
         spec["clusterIPs"] = json!([spec["clusterIP"]]);
     }
+    Ok(())
 }
 
 fn set_ip_families(spec: &mut Value) {

@@ -2,28 +2,37 @@
 
 use serde_json::{Value, json};
 
-use super::allocation::{Allocation, allocate_beside};
+use super::OtherServices;
+use super::allocation::{Allocation, RangeIsFull, allocate_beside};
 use super::kept_fields::{keep_health_check_port, keep_node_ports};
 use super::validation::check;
-use super::{IP_COUNT, OtherServices};
+use crate::cluster_ip_range::ClusterIpRange;
 use crate::registry::{Addresses, node_port};
 use crate::status::Cause;
 use crate::storage::{ObjectDraft, StoredObject};
 
 /// Calls `query` with one address and one port that are taken.
 fn with_taken<T>(query: impl FnOnce(&OtherServices<'_>) -> T) -> T {
-    let value = json!({
-        "metadata": {"namespace": "n", "name": "s"},
-        "spec": {"ports": [{"nodePort": 30000, "protocol": "TCP"}]},
-    });
-    let fields: Box<[Box<str>]> = Box::new(["10.96.0.1".into(), "NodePort".into()]);
+    with_taken_ips(ClusterIpRange::default(), &["10.96.0.1"], query)
+}
+
+/// Calls `query` with addresses and one port that are taken.
+fn with_taken_ips<T>(range: ClusterIpRange, ips: &[&str], query: impl FnOnce(&OtherServices<'_>) -> T) -> T {
     let mut addresses = Addresses::default();
-    addresses.put(&StoredObject::new(ObjectDraft { value, fields, schema: 0 }, 1));
-    query(&OtherServices { addresses: &addresses, except: ("", "") })
+    for ip in ips {
+        let value = json!({
+            "metadata": {"namespace": "n", "name": ip},
+            "spec": {"ports": [{"nodePort": 30000, "protocol": "TCP"}]},
+        });
+        let fields: Box<[Box<str>]> = Box::new([(*ip).into(), "NodePort".into()]);
+        addresses.put(&StoredObject::new(ObjectDraft { value, fields, schema: 0 }, 1));
+    }
+    query(&OtherServices { addresses: &addresses, range, except: ("", "") })
 }
 
 fn allocate_in(spec: &mut Value, start: u32) {
-    with_taken(|others| allocate_beside(others, spec, start, Allocation::WithAddress));
+    with_taken(|others| allocate_beside(others, spec, start, Allocation::WithAddress))
+        .expect("a free address");
 }
 
 fn problems(spec: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -48,7 +57,8 @@ fn free_address_and_ports_are_allocated() {
 #[test]
 fn a_service_that_was_created_through_its_status_gets_families_and_ports_and_no_address() {
     let mut spec = json!({"type": "NodePort", "ports": [{"port": 1}]});
-    with_taken(|others| allocate_beside(others, &mut spec, 0, Allocation::WithoutAddress));
+    with_taken(|others| allocate_beside(others, &mut spec, 0, Allocation::WithoutAddress))
+        .expect("no address");
     assert_eq!((&spec["clusterIP"], &spec["clusterIPs"]), (&Value::Null, &Value::Null));
     assert_eq!((&spec["ipFamilies"], &spec["ipFamilyPolicy"]), (&json!(["IPv4"]), &json!("SingleStack")));
     assert!(spec["ports"][0]["nodePort"].is_number());
@@ -63,8 +73,26 @@ fn search_starts_at_a_position_and_wraps_around() {
     };
     assert_eq!(allocated(5), (json!("10.96.0.6"), json!(30005)));
     assert_eq!(allocated(2768).1, 30001);
-    assert_eq!(allocated(IP_COUNT - 3).0, "10.111.255.254");
-    assert_eq!(allocated(IP_COUNT - 2).0, "10.96.0.2");
+    assert_eq!(allocated((1 << 20) - 3).0, "10.111.255.254");
+    assert_eq!(allocated((1 << 20) - 2).0, "10.96.0.2");
+}
+
+#[test]
+fn full_range_is_an_error_and_only_addresses_of_the_range_are_accepted() {
+    let range: ClusterIpRange = "10.0.0.0/29".parse().expect("a range");
+    let taken = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"];
+    let allocated = |taken: &[&str]| {
+        with_taken_ips(range, taken, |others| {
+            let mut spec = json!({"ports": [{"port": 1}]});
+            allocate_beside(others, &mut spec, 3, Allocation::WithAddress).map(|()| spec["clusterIP"].clone())
+        })
+    };
+    assert_eq!(allocated(&taken), Ok(json!("10.0.0.6")));
+    assert_eq!(allocated(&[&taken[..], &["10.0.0.6"]].concat()), Err(RangeIsFull));
+    let refused = with_taken_ips(range, &[], |others| {
+        check(others, &json!({"clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"]}), None)
+    });
+    assert!(refused[0].message.ends_with("The range of valid IPs is 10.0.0.0/29"), "{}", refused[0].message);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::Value;
 
-use super::{FIRST_IP, IP_COUNT, IP_RANGE, NODE_PORTS, OtherServices, is_open};
+use super::{NODE_PORTS, OtherServices, is_open};
 use crate::registry::{node_port, protocol};
 use crate::schema::field;
 use crate::status::Cause;
@@ -89,17 +89,11 @@ fn check_cluster_ip(others: &OtherServices<'_>, spec: &Value, old: Option<&Value
             let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
             causes.push(field::invalid("spec.clusterIPs[0]", &spec["clusterIP"], detail));
         }
-        Ok(address) if !is_in_range(address) => causes.push(refused(&format!(
-            "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {IP_RANGE}"
+        Ok(address) if !others.range.contains(address) => causes.push(refused(&format!(
+            "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {}",
+            others.range
         ))),
         Ok(_) if others.has_ip(&ip) => causes.push(refused("provided IP is already allocated")),
         Ok(_) => {}
-    }
-}
-
-fn is_in_range(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => u32::from(address).checked_sub(FIRST_IP).is_some_and(|n| n < IP_COUNT),
-        IpAddr::V6(_) => false,
     }
 }
