@@ -1,27 +1,17 @@
 //! Runs one host of a world, from its start to the end of its process or of the run.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use pilothouse_apiserver::{ControllerOptions, Controllers};
-use pilothouse_controller::{
-    Clients, Environment, GrantMode, HostOptions, InMemoryPlugin, Metrics, PluginHost, PluginState,
-    Randomness, ResourceLists, WallClock,
-};
-use pilothouse_plugin::Engine;
+use pilothouse_apiserver::ControllerOptions;
+use pilothouse_controller::{InMemoryPlugin, PluginHost, PluginState};
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::actors::Actors;
-use super::call_recorder::WorldRecorder;
-use super::gate::{RequestGate, WatchGate};
-use super::http::Services;
+use super::host::{Setup, in_memory, start_host};
 use super::instances::Instances;
 use super::requeues::MAX_WAIT;
 use super::shared::Shared;
 use super::state::{Command, State};
-use super::{WorldLimits, WorldPlugin};
 use crate::WorldError;
 use crate::actor::PollMoment;
 use crate::run::{End, EventKind};
@@ -30,19 +20,6 @@ use crate::run::{End, EventKind};
 const BUSY_PAUSE: u64 = 500;
 /// The most times that a world waits for retries while it has faults whose moment may never come.
 const MAX_WAITS: u32 = 4;
-
-/// What a host is made of.
-pub(super) struct Setup<'a> {
-    pub(super) engine: &'a Engine,
-    pub(super) metrics: &'a Metrics,
-    pub(super) resource_lists: &'a ResourceLists,
-    pub(super) plugins: &'a [WorldPlugin],
-    pub(super) controllers: &'a Controllers,
-    pub(super) http: &'a Services,
-    pub(super) limits: WorldLimits,
-    pub(super) guarantees: bool,
-    pub(super) seed: u64,
-}
 
 /// How a host ended.
 pub(super) enum Outcome {
@@ -82,71 +59,6 @@ pub(super) async fn run(
     };
     driver.start_controllers();
     driver.run().await
-}
-
-fn in_memory(plugins: &[WorldPlugin], reloads: u32) -> Result<Vec<InMemoryPlugin>, WorldError> {
-    let plugin = |plugin: &WorldPlugin| {
-        let version = plugin.upgrade.as_ref().filter(|_| reloads > 0).unwrap_or(&plugin.code);
-        let mut sidecar = plugin.sidecar.clone();
-        if reloads > 0 {
-            // A version is loaded again only if its files differ.
-            sidecar.push_str(&format!("\n# reload {reloads}\n"));
-        }
-        Ok(InMemoryPlugin {
-            name: plugin.name.clone(),
-            code: version.code.clone(),
-            sidecar: sidecar.into(),
-            descriptor: version.descriptor.as_ref().ok().cloned(),
-        })
-    };
-    plugins.iter().map(plugin).collect()
-}
-
-fn start_host(
-    setup: &Setup<'_>,
-    shared: &Shared,
-    plugins: watch::Receiver<Vec<InMemoryPlugin>>,
-    number: u32,
-) -> PluginHost {
-    let seed = setup.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let randomness = Randomness::from_seed(seed);
-    shared.lock().randomness.push(randomness.clone());
-    let environment = Environment { clock: WallClock::starting_at(shared.clock().time_of_day()), randomness };
-    let options = HostOptions {
-        plugins: "simulation".into(),
-        api_server: "simulation".to_owned(),
-        grant_crds: true,
-        grants: GrantMode::default(),
-        instance: "simulation".to_owned(),
-        namespace: "default".to_owned(),
-        settle: Duration::ZERO,
-        file_events: false,
-        access_review_interval: Duration::from_secs(30),
-        informer_runtime: None,
-        cache_compression: None,
-        streaming_lists: false,
-        requeue_on_reload: true,
-        name_request_origins: true,
-        environment,
-    };
-    let clients = Clients {
-        requests: kube::Client::new(RequestGate::new(shared.clone()), "default"),
-        watches: kube::Client::new(WatchGate::new(shared.clone()), "default"),
-    };
-    let host = PluginHost::new(options, clients, setup.engine.clone(), setup.metrics.clone());
-    host.share_resource_lists(setup.resource_lists.clone());
-    if !setup.guarantees {
-        host.disable_write_guarantees();
-    }
-    if shared.lock().withholds_reasons {
-        host.withhold_reasons();
-    }
-    host.set_http_transport(Arc::new(setup.http.clone()));
-    host.set_recorder_factory(Arc::new(WorldRecorder(shared.clone())));
-    let running = host.clone();
-    // The host is never shut down: its process ends, or the run does.
-    tokio::spawn(async move { running.run_in_memory(plugins, CancellationToken::new()).await });
-    host
 }
 
 struct Driver<'a> {

@@ -11,9 +11,11 @@ mod driver;
 mod from_scenario;
 mod gate;
 mod hash;
+mod host;
 mod http;
 mod instances;
 mod mirror;
+mod plugins;
 mod reconciles;
 mod record;
 mod request;
@@ -30,13 +32,9 @@ mod tests;
 use std::sync::Arc;
 
 use pilothouse_apiserver::{ApiServer, ApiServerBuilder, Controllers, InitialObjects};
-use pilothouse_controller::sidecar::Sidecar;
-use pilothouse_controller::{CRD_FIELD_MANAGER, Metrics, PluginName, ResourceLists};
+use pilothouse_controller::{CRD_FIELD_MANAGER, Metrics, ResourceLists};
 use pilothouse_model::ResourceType;
 use pilothouse_plugin::blocking::run_inline;
-use pilothouse_plugin::{
-    CompiledPlugin, Engine, EngineOptions, InstanceLimits, LoadError, MappedCode, StubHost,
-};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
@@ -51,18 +49,18 @@ use crate::scenario::history::History;
 use crate::{Simulator, WorldError};
 use actors::Actors;
 use clock::VirtualClock;
-use driver::{Outcome, Setup};
+use driver::Outcome;
+use host::Setup;
 use http::Services;
 use mirror::Mirror;
 use schedule::Schedule;
 use shared::Shared;
 
 pub(crate) use gate::OTHER_CLIENT;
+pub use plugins::{CompiledPlugins, DescribedCode, PluginFile, WorldPlugin, engine};
 
 /// The controllers that run by default: those that every cluster has, whatever its nodes do.
 const DEFAULT_CONTROLLERS: &str = "garbage-collector-controller,namespace-controller";
-/// How many instructions one call of a guest may execute.
-const CALL_FUEL: u64 = 200_000_000;
 /// The author of the objects that exist from the start.
 pub(crate) const SETUP: &str = "setup";
 /// The seed of the order of hash maps.
@@ -87,19 +85,6 @@ pub fn fix_hash_order() -> Result<(), WorldError> {
 /// If a hash map was created before.
 pub fn fix_other_hash_order() -> Result<(), WorldError> {
     pilothouse_model::hash::set_seed(OTHER_HASH_SEED).map_err(|error| WorldError(error.to_string()))
-}
-
-/// A plugin file that is to be simulated.
-#[derive(Clone, Debug)]
-pub struct PluginFile {
-    /// The plugin's name.
-    pub name: PluginName,
-    /// The content of the .wasm file.
-    pub wasm: Vec<u8>,
-    /// The content of the file that replaces it at a reload; `None` to reload the same file.
-    pub upgrade: Option<Vec<u8>>,
-    /// The text of the sidecar, "" for none.
-    pub sidecar: String,
 }
 
 /// Bounds of one run.
@@ -166,111 +151,6 @@ impl Default for WorldOptions {
 impl std::fmt::Debug for WorldOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WorldOptions").field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
-
-/// A plugin with its compiled code.
-#[derive(Clone, Debug)]
-pub struct WorldPlugin {
-    /// The plugin's name.
-    pub name: PluginName,
-    /// The code.
-    pub code: DescribedCode,
-    /// The code that replaces it at a reload; `None` to reload the same.
-    pub upgrade: Option<DescribedCode>,
-    /// The text of the sidecar, "" for none.
-    pub sidecar: String,
-}
-
-/// The code of a plugin. It is mapped and asked for its descriptor once, and not in each run.
-#[derive(Clone, Debug)]
-pub struct DescribedCode {
-    code: CompiledPlugin,
-    _mapped: MappedCode,
-    /// The descriptor, or why the plugin does not return one: each run then sees why.
-    descriptor: Result<Arc<str>, String>,
-}
-
-impl DescribedCode {
-    /// Compiles a plugin, and asks it for its descriptor with the configuration of this sidecar.
-    ///
-    /// # Errors
-    /// If it cannot be compiled.
-    pub async fn load(engine: &Engine, wasm: Vec<u8>, sidecar: &str) -> Result<Self, LoadError> {
-        let code = engine.load(wasm).await?;
-        let mapped = code.keep_mapped().await?;
-        let config = Sidecar::parse(sidecar).map(|sidecar| sidecar.config_json()).unwrap_or_default();
-        let host = Arc::new(StubHost::new(config).repeatable());
-        let descriptor = code.describe(host, &InstanceLimits::default()).await;
-        let descriptor = descriptor.map(Arc::from).map_err(|error| format!("describe failed: {error}"));
-        Ok(Self { code, _mapped: mapped, descriptor })
-    }
-
-    /// Returns the text of the descriptor.
-    ///
-    /// # Errors
-    /// If the plugin does not return one.
-    pub fn descriptor(&self) -> Result<&str, &str> {
-        self.descriptor.as_deref().map_err(String::as_str)
-    }
-}
-
-/// Creates the engine of simulations, which limits guests by the instructions that they execute. `options` say how plugins are compiled, and where
-/// the result is kept.
-///
-/// # Errors
-/// If wasm cannot run on this machine.
-pub fn engine(options: EngineOptions) -> Result<Engine, WorldError> {
-    // Runs are repeatable within this process in any case.
-    let _ = fix_hash_order();
-    let options = EngineOptions { call_fuel: Some(CALL_FUEL), ..options };
-    Engine::new(options).map_err(|error| WorldError(error.to_string()))
-}
-
-/// Plugins that were compiled for simulations. Cheap to clone: worlds in several threads share one.
-#[derive(Clone)]
-pub struct CompiledPlugins {
-    engine: Engine,
-    plugins: Vec<WorldPlugin>,
-}
-
-impl CompiledPlugins {
-    /// Returns plugins that were loaded with an [engine] of simulations.
-    #[must_use]
-    pub fn new(engine: Engine, plugins: Vec<WorldPlugin>) -> Self {
-        Self { engine, plugins }
-    }
-
-    /// Compiles the plugins in this process. Blocks; must not be called in a tokio runtime.
-    ///
-    /// # Errors
-    /// If one of them cannot be compiled.
-    pub fn compile(files: Vec<PluginFile>) -> Result<Self, WorldError> {
-        let engine = engine(EngineOptions::default())?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .map_err(|error| WorldError(format!("cannot start a tokio runtime: {error}")))?;
-        let plugins = runtime.block_on(async {
-            let mut plugins = Vec::new();
-            for PluginFile { name, wasm, upgrade, sidecar } in files {
-                let failed = |error| WorldError(format!("the plugin {name} cannot be loaded: {error}"));
-                let code = DescribedCode::load(&engine, wasm, &sidecar).await.map_err(failed)?;
-                let upgrade = match upgrade {
-                    Some(wasm) => Some(DescribedCode::load(&engine, wasm, &sidecar).await.map_err(failed)?),
-                    None => None,
-                };
-                plugins.push(WorldPlugin { name, code, upgrade, sidecar });
-            }
-            Ok(plugins)
-        })?;
-        Ok(Self::new(engine, plugins))
-    }
-}
-
-impl std::fmt::Debug for CompiledPlugins {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CompiledPlugins").field("plugins", &self.plugins).finish_non_exhaustive()
     }
 }
 
