@@ -135,7 +135,7 @@ impl Names {
             })
             .map(str::to_owned);
         let random = || {
-            let prefix = prefix(&id.name)?;
+            let prefix = prefix(&id.name).filter(|_| !self.random.0.is_empty())?;
             self.random.0.contains(&(id.resource.clone(), prefix.clone())).then_some(prefix)
         };
         if let Some(prefix) = generated.or_else(random) {

@@ -1,5 +1,6 @@
 //! *ownership*: a written owner reference must be one that the garbage collector can resolve.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -37,7 +38,8 @@ impl Oracle for Ownership {
     }
 
     fn judge(&self, run: &RunView<'_>, _: Option<&ReferenceRuns>) -> Judgement {
-        let owners = Owners::of(run);
+        // Few writes add an owner, and collecting all objects costs as much as any other oracle.
+        let owners = LazyCell::new(|| Owners::of(run));
         let mut judgement = Judgement::without_subject();
         for (index, request) in run.effective_writes() {
             for reference in new_references(request) {

@@ -149,16 +149,16 @@ impl State {
     /// Records that an actor or a fault did something that keeps the world from being at rest.
     pub(super) fn record_external_activity(&mut self) {
         self.is_resting = false;
-        self.last_external_activity = self.now();
         self.last_activity = self.now();
+        self.last_external_activity = self.last_activity;
     }
 
     /// Records that a plugin, or the server because of it, did something that keeps the world from being at rest.
     pub(super) fn record_plugin_activity(&mut self) {
-        if std::mem::take(&mut self.is_resting) {
-            self.rest_ended_at = self.now();
-        }
         self.last_activity = self.now();
+        if std::mem::take(&mut self.is_resting) {
+            self.rest_ended_at = self.last_activity;
+        }
     }
 
     /// Notes that the world came to rest.
@@ -168,7 +168,7 @@ impl State {
 
     /// Returns when the world goes on as if it were at rest, because plugins alone keep it busy.
     pub(super) fn busy_deadline(&self) -> u64 {
-        let ended = self.views.last_hold_before(self.now()).unwrap_or_default();
+        let ended = self.views.last_hold_before(|| self.now()).unwrap_or_default();
         let limit = if self.last_busy_timeout.is_some() { MAX_BUSY_TIME_AGAIN } else { MAX_BUSY_TIME };
         self.last_external_activity
             .max(self.rest_ended_at)
@@ -195,7 +195,7 @@ impl State {
 
     /// Whether a view of the host is late or old because of a fault.
     pub(super) fn is_held(&self) -> bool {
-        self.views.is_held(self.now())
+        self.views.is_held(|| self.now())
     }
 
     /// Lets the host list a resource again whose watch has ended.
@@ -207,7 +207,7 @@ impl State {
 
     /// Returns when something happened last. The end of a delay is such a moment, because what was held back is delivered then.
     pub(super) fn quiet_since(&self) -> u64 {
-        let ended = self.views.last_hold_before(self.now());
+        let ended = self.views.last_hold_before(|| self.now());
         self.last_activity.max(ended.unwrap_or_default())
     }
 

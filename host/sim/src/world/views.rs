@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::run::{PAST_LAG, RELIST_BACKOFF};
 
-/// The views of one host. Times are virtual milliseconds.
+/// The views of one host. Times are virtual milliseconds. A clock is read only while a fault concerns a view: most runs have no such fault, and these
+/// questions are asked at each wake of a task.
 #[derive(Default)]
 pub(super) struct Views {
     /// The resources whose first lists are answered from the past.
@@ -43,19 +44,19 @@ impl Views {
     }
 
     /// Whether one of them is late or old because of a fault.
-    pub(super) fn is_held(&self, now: u64) -> bool {
-        self.holds.values().chain(self.unlisted.values()).any(|until| *until > now)
+    pub(super) fn is_held(&self, clock: impl Fn() -> u64) -> bool {
+        self.holds.values().chain(self.unlisted.values()).any(|until| *until > clock())
             || !self.relists.is_empty()
     }
 
     /// Returns when a delay ended last.
-    pub(super) fn last_hold_before(&self, now: u64) -> Option<u64> {
-        self.holds.values().copied().filter(|until| *until <= now).max()
+    pub(super) fn last_hold_before(&self, clock: impl Fn() -> u64) -> Option<u64> {
+        self.holds.values().copied().filter(|until| *until <= clock()).max()
     }
 
     /// Returns until when the watches of a resource deliver nothing, if they do not.
-    pub(super) fn held_until(&self, resource: &str, now: u64) -> Option<u64> {
-        self.holds.get(resource).copied().filter(|until| *until > now)
+    pub(super) fn held_until(&self, resource: &str, clock: impl Fn() -> u64) -> Option<u64> {
+        self.holds.get(resource).copied().filter(|until| *until > clock())
     }
 
     /// Holds the watches of a resource back, or longer than they are.
@@ -132,27 +133,27 @@ mod tests {
     #[test]
     fn the_first_list_of_each_informer_shows_the_same_past_until_the_server_has_caught_up() {
         let mut views = Views::of_new_host(&[("pods".to_owned(), 2)], 0);
-        assert!(views.is_held(0));
+        assert!(views.is_held(|| 0));
         let before = |changes: u32| Some(100 - u64::from(changes));
         assert_eq!(views.version_of_first_list("pods", "/a", 10, before), Some(98));
         assert_eq!(views.version_of_first_list("pods", "/a", 10, before), None, "it is not the first");
         assert_eq!(views.version_of_first_list("pods", "/b", 20, |_| Some(1)), Some(98), "the same past");
         assert_eq!(views.version_of_first_list("nodes", "/a", 20, before), None);
-        let end = views.held_until("pods", 20).expect("held");
+        let end = views.held_until("pods", || 20).expect("held");
         assert_eq!(views.version_of_first_list("pods", "/c", end, before), None);
-        assert!(!views.is_held(end));
-        assert_eq!(views.last_hold_before(end), Some(end));
+        assert!(!views.is_held(|| end));
+        assert_eq!(views.last_hold_before(|| end), Some(end));
     }
 
     #[test]
     fn a_watch_that_has_ended_is_held_until_the_host_has_listed_again() {
         let mut views = Views::default();
         views.drop_watch("pods", 50);
-        assert_eq!((views.is_held(60), views.relist_at("pods")), (true, Some(50)));
+        assert_eq!((views.is_held(|| 60), views.relist_at("pods")), (true, Some(50)));
         views.allow_relist("pods", 60);
-        assert_eq!((views.is_held(60), views.relist_at("pods")), (true, None));
+        assert_eq!((views.is_held(|| 60), views.relist_at("pods")), (true, None));
         views.listed("pods", "");
-        assert!(!views.is_held(60));
+        assert!(!views.is_held(|| 60));
     }
 
     #[test]
@@ -168,10 +169,18 @@ mod tests {
     }
 
     #[test]
+    fn no_clock_is_read_while_no_fault_concerns_a_view() {
+        let views = Views::default();
+        let clock = || -> u64 { panic!("the clock is read") };
+        assert!(!views.is_held(clock));
+        assert_eq!((views.held_until("pods", clock), views.last_hold_before(clock)), (None, None));
+    }
+
+    #[test]
     fn the_longest_hold_counts() {
         let mut views = Views::default();
         views.hold("pods", 50);
         views.hold("pods", 20);
-        assert_eq!((views.held_until("pods", 20), views.held_until("pods", 50)), (Some(50), None));
+        assert_eq!((views.held_until("pods", || 20), views.held_until("pods", || 50)), (Some(50), None));
     }
 }

@@ -98,8 +98,7 @@ impl WatchBody {
         if state.crash.is_some() {
             return Some(Step::Crashed);
         }
-        let now = state.now();
-        if let Some(until) = state.views.held_until(&self.resource, now) {
+        if let Some(until) = state.views.held_until(&self.resource, || state.now()) {
             return Some(Step::Held(until));
         }
         let (line, is_counted) = self.lines.front_mut()?;
@@ -109,7 +108,7 @@ impl WatchBody {
             return Some(Step::Deliver(None));
         };
         if !std::mem::replace(is_counted, true)
-            && let Some(step) = self.apply_faults(&mut state, now)
+            && let Some(step) = self.apply_faults(&mut state)
         {
             return Some(step);
         }
@@ -117,19 +116,20 @@ impl WatchBody {
     }
 
     /// Counts an event, and applies all faults that the plan has for it. Returns what happens instead of its delivery, if anything does.
-    fn apply_faults(&self, state: &mut State, now: u64) -> Option<Step> {
+    fn apply_faults(&self, state: &mut State) -> Option<Step> {
         let (mut held_until, mut has_ended) = (None, false);
         for index in state.schedule.on_event(&self.resource) {
             match state.schedule.fault(index).clone() {
                 Fault::HoldWatch(ms) => {
                     state.record_deviation(index);
-                    let until = now.saturating_add(ms);
+                    let until = state.now().saturating_add(ms);
                     state.views.hold(&self.resource, until);
                     held_until = held_until.max(Some(until));
                 }
                 Fault::DropWatch(ms) => {
                     state.record_deviation(index);
-                    state.views.drop_watch(&self.resource, now.saturating_add(ms));
+                    let relist_at = state.now().saturating_add(ms);
+                    state.views.drop_watch(&self.resource, relist_at);
                     has_ended = true;
                 }
                 _ if state.apply_to_host(index) => self.shared.wake_driver(),

@@ -95,11 +95,8 @@ impl RequestGate {
         let record = |answer: Option<Answer>, answered: bool, commits: Vec<Change>| {
             let mut state = self.shared.lock();
             state.in_flight = state.in_flight.saturating_sub(1);
-            let (author, body) = (author.clone(), sent.clone());
-            state.record_request(
-                SentRequest { author, step: None, reconcile, about, body, answer, answered },
-                commits,
-            );
+            let request = SentRequest { author, step: None, reconcile, about, body: sent, answer, answered };
+            state.record_request(request, commits);
         };
         if let Some(code) = faults.refuse {
             let (response, answer) = refusal(code);
