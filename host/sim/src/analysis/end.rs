@@ -55,6 +55,12 @@ impl EndMask {
         }
         mask
     }
+
+    /// Returns the objects and fields that differ. The pointer of a whole object is "".
+    pub fn entries(&self) -> impl Iterator<Item = (&ObjectId, &str)> {
+        let fields = self.pointers.iter().map(|(id, pointer)| (id, pointer.as_str()));
+        self.objects.iter().map(|id| (id, "")).chain(fields)
+    }
 }
 
 impl CanonicalEnd {
@@ -86,7 +92,7 @@ impl CanonicalEnd {
     /// Whether an object is being deleted here, and is gone in `found`.
     #[must_use]
     pub fn has_terminating_object_without(&self, found: &Self) -> bool {
-        let is_terminating = |object: &Value| object.pointer("/metadata/deletionTimestamp").is_some();
+        let is_terminating = |object: &Value| metadata(object, "deletionTimestamp").is_some();
         self.objects.iter().any(|(id, objects)| objects.iter().any(is_terminating) && found.count(id) == 0)
     }
 

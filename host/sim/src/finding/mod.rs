@@ -2,7 +2,8 @@
 
 pub mod coverage;
 pub mod divergence;
-pub(crate) mod failing_keys;
+mod failing_keys;
+mod not_compared;
 pub mod story;
 pub mod trace;
 
@@ -16,6 +17,9 @@ use crate::rules::RuleId;
 use crate::search::Strategy;
 
 pub use coverage::Coverage;
+pub use failing_keys::FailingKey;
+pub(crate) use failing_keys::failing_keys;
+pub use not_compared::NotCompared;
 pub use story::Step;
 
 /// An error of the plugin, with the smallest plan found that shows it.
@@ -32,8 +36,9 @@ pub struct Finding {
     pub plan: Plan,
     /// What is wrong in the shrunk plan's run.
     pub violation: Violation,
-    /// The steps of the story before shrinking.
-    pub steps_before: usize,
+    /// The steps of the story before shrinking; `None` if the finding was not shrunk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_before: Option<usize>,
     /// The story.
     pub steps: Vec<Step>,
     /// The rules that allow the faults.
@@ -68,9 +73,12 @@ pub struct Report {
     pub strategies: Vec<(Strategy, u64)>,
     /// Why the search ended.
     pub stopped: Stop,
-    /// What did not work in the run without faults, by an error of the scenario or of the plugin: why actors did not take all their steps, and
-    /// which keys failed several times in a row.
-    pub unfinished: Vec<String>,
+    /// Why actors did not take all their steps in the run without faults, one text for each such actor.
+    pub unfinished_actors: Vec<String>,
+    /// The keys whose reconciles failed several times in a row in the run without faults.
+    pub failing_keys: Vec<FailingKey>,
+    /// What *same end* does not compare, because it differs between two runs without faults and with different seeds.
+    pub not_compared: BTreeSet<NotCompared>,
     /// The situations.
     pub coverage: Coverage,
     /// The hash over the hashes of all runs in order: two searches with the same seed have the same.
@@ -100,14 +108,13 @@ impl Finding {
     pub fn lines(&self, replay: Option<&str>) -> Vec<String> {
         let faults = self.plan.deviations.len();
         let mut lines = vec![format!(
-            "FOUND {}{}   seed {:#x}, strategy {}, shrunk {} → {} steps, {faults} fault{}{}",
+            "FOUND {}{}   seed {:#x}, strategy {}, {}, {}{}",
             self.violation.oracle,
             story::subject(&self.violation),
             self.plan.seed,
             self.strategy.name(),
-            self.steps_before,
-            self.steps.len(),
-            if faults == 1 { "" } else { "s" },
+            self.length(),
+            counted(faults, "fault"),
             left_out(&self.plan)
         )];
         lines.extend(story::align(&self.steps));
@@ -126,6 +133,18 @@ impl Finding {
         });
         lines
     }
+
+    /// Returns the number of steps, and what it was before shrinking.
+    fn length(&self) -> String {
+        let steps = self.steps.len();
+        self.steps_before
+            .map_or_else(|| counted(steps, "step"), |before| format!("shrunk {before} → {steps} steps"))
+    }
+}
+
+/// Returns the number with the noun in its form for that number.
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the note about the steps of actors that shrinking left out.
@@ -145,7 +164,9 @@ impl Report {
              changes something that it reacts to; a plugin that sends HTTP requests needs a scenario with the services that answer (`http`)"
                 .to_owned()
         });
-        self.unfinished.iter().map(|text| format!("note: without faults, {text}")).chain(silent)
+        let actors = self.unfinished_actors.iter().map(|text| format!("note: without faults, {text}"));
+        let keys = self.failing_keys.iter().map(|key| format!("note: without faults, {key}"));
+        actors.chain(keys).chain(not_compared::note(&self.not_compared)).chain(silent)
     }
 
     /// Returns the last lines of the text output: the numbers and the situations.
@@ -160,9 +181,8 @@ impl Report {
             Stop::Interrupted => "interrupted",
         };
         let mut lines = vec![format!(
-            "{} finding{} in {} runs ({} different; {}), {stopped}; seed {:#x}, hash {:016x}, {} random draws",
-            self.findings.len(),
-            if self.findings.len() == 1 { "" } else { "s" },
+            "{} in {} runs ({} different; {}), {stopped}; seed {:#x}, hash {:016x}, {} random draws",
+            counted(self.findings.len(), "finding"),
             self.runs,
             self.distinct_runs,
             strategies.join(", "),
@@ -178,11 +198,14 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::coverage::WriteCoverage;
     use super::*;
+    use crate::testing::id;
 
     #[test]
-    fn notes_name_unfinished_actors_and_plugins_that_never_write() {
+    fn notes_name_what_did_not_work_and_what_is_not_compared() {
         let mut report = Report {
             seed: 1,
             findings: Vec::new(),
@@ -191,16 +214,34 @@ mod tests {
             shrinking_runs: 0,
             strategies: Vec::new(),
             stopped: Stop::Exhausted,
-            unfinished: vec!["the actor user has not taken its step 2 (line 9)".to_owned()],
+            unfinished_actors: vec!["the actor user has not taken its step 2 (line 9)".to_owned()],
+            failing_keys: vec![FailingKey {
+                plugin: "zoo".to_owned(),
+                watch: "foos".to_owned(),
+                key: "shop/a".to_owned(),
+                error: "denied".to_owned(),
+            }],
+            not_compared: [NotCompared::new(&id("configmaps", "shop/a"), "/data/token")].into(),
             coverage: Coverage::default(),
             hash: 0,
             draws: 0,
         };
         let notes: Vec<_> = report.notes().collect();
         assert_eq!(notes[0], "note: without faults, the actor user has not taken its step 2 (line 9)");
-        assert!(notes[1].starts_with("note: no plugin wrote anything in any run"), "{notes:?}");
-        assert!(report.lines().iter().any(|line| *line == notes[1]), "the text output has them");
+        assert!(
+            notes[1].starts_with("note: without faults, zoo fails again and again for shop/a"),
+            "{notes:?}"
+        );
+        assert!(notes[2].starts_with("note: same end does not compare"), "{notes:?}");
+        assert!(notes[3].starts_with("note: no plugin wrote anything in any run"), "{notes:?}");
+        assert!(report.lines().iter().any(|line| *line == notes[3]), "the text output has them");
         report.coverage.writes.insert("create configmaps".to_owned(), WriteCoverage::default());
-        assert_eq!(report.notes().count(), 1);
+        assert_eq!(report.notes().count(), 3);
+        let json = serde_json::to_value(&report).expect("JSON");
+        assert_eq!(json["unfinishedActors"], json!(["the actor user has not taken its step 2 (line 9)"]));
+        let key = json!({"plugin": "zoo", "watch": "foos", "key": "shop/a", "error": "denied"});
+        assert_eq!(json["failingKeys"], json!([key]));
+        let field = json!({"resource": "configmaps", "object": "shop/a", "pointer": "/data/token"});
+        assert_eq!(json["notCompared"], json!([field]));
     }
 }

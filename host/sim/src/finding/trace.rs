@@ -126,7 +126,7 @@ impl Trace {
     }
 
     /// Returns the first event in which the run differs from the recorded one. A difference that shows is preferred to one of the calls that a
-    /// guest made before an event. `renamed` has the plugins' names in the trace and in the run.
+    /// guest made before an event. `renamed` has the plugins' names in the trace and in the run; the recorded event is shown with the name in the trace.
     #[must_use]
     pub fn divergence(&self, run: &Run, renamed: &[(String, String)]) -> Option<Divergence> {
         let recorded: Vec<_> = self
@@ -138,24 +138,25 @@ impl Trace {
         let length =
             if recorded.len() == MAX_EVENTS { MAX_EVENTS.min(run.hashes.len()) } else { run.hashes.len() };
         let index = divergence::first_difference(&recorded, &run.hashes[..length])?;
-        let expected = |index: usize| match self.events.get(index) {
-            Some(event) => renamed.iter().fold(event.text.clone(), |text, (old, new)| {
+        let expected =
+            |index: usize| self.events.get(index).map_or(divergence::ENDED, |event| event.text.as_str());
+        let renamed_text = |index: usize| {
+            renamed.iter().fold(expected(index).to_owned(), |text, (old, new)| {
                 // An event begins with its time and the plugin, and the name of an Event with the plugin.
                 [(" ms: ", " "), (" ms: ", ": "), ("/", ".")].iter().fold(text, |text, (start, end)| {
                     text.replacen(&format!("{start}{old}{end}"), &format!("{start}{new}{end}"), 1)
                 })
-            }),
-            None => divergence::ENDED.to_owned(),
+            })
         };
         let found =
             |index: usize| divergence::text_at(run, index).chars().take(MAX_EVENT_TEXT).collect::<String>();
         let end = self.events.len().max(run.events.len()).min(MAX_EVENTS);
-        let visible = (index..end).find(|index| expected(*index) != found(*index));
+        let visible = (index..end).find(|index| renamed_text(*index) != found(*index));
         Some(match visible {
-            Some(index) => Divergence { index, expected: expected(index), found: found(index) },
+            Some(index) => Divergence { index, expected: expected(index).to_owned(), found: found(index) },
             None => Divergence {
                 index,
-                expected: expected(index),
+                expected: expected(index).to_owned(),
                 found: "the same, but the plugin has called the host in another way before".to_owned(),
             },
         })
@@ -207,7 +208,7 @@ mod tests {
             runs: 7,
             plan: run.plan.clone(),
             violation,
-            steps_before: 9,
+            steps_before: Some(9),
             steps: Vec::new(),
             rules: std::collections::BTreeSet::new(),
             hash: run.hash,
@@ -252,7 +253,11 @@ mod tests {
         let event = &mut trace.events[2].text;
         *event = event.replace("plugin ", "other ");
         assert_eq!(trace.divergence(&run("a"), &[]).expect("different").index, 2);
-        assert_eq!(trace.divergence(&run("a"), &[(other, name)]).expect("different").index, 0);
+        let renamed = [(other, name)];
+        assert_eq!(trace.divergence(&run("a"), &renamed).expect("different").index, 0);
+        let divergence = trace.divergence(&run("b"), &renamed).expect("different");
+        assert!(divergence.expected.contains(" ms: other starts"), "the old version did it: {divergence:?}");
+        assert!(divergence.found.contains(" ms: plugin starts"), "{divergence:?}");
     }
 
     #[test]

@@ -22,12 +22,13 @@ mod summary;
 mod timers;
 mod trap;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::{ObjectId, RunView};
+use crate::finding::NotCompared;
 
 pub use invariants::invariants_of;
 pub use reference_runs::ReferenceRuns;
@@ -220,6 +221,12 @@ impl Oracles {
     #[must_use]
     pub fn disabled(&self) -> &BTreeMap<String, String> {
         &self.disabled
+    }
+
+    /// Returns what *same end* leaves out in comparisons with this reference; nothing if it is switched off.
+    pub(crate) fn not_compared(&self, reference: &ReferenceRuns) -> BTreeSet<NotCompared> {
+        let is_on = !self.disabled.contains_key(same_end::DESCRIPTION.name);
+        reference.not_compared().filter(|_| is_on).collect()
     }
 
     /// Judges a run by all oracles that are not switched off. Returns each with its name. The runs of a history are judged by *history*: their

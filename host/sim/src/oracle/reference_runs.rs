@@ -6,6 +6,7 @@ use super::orphan::{Rule, cleaned_up};
 use super::own_changes::OwnChanges;
 use super::timers::{late_poll_writes, late_timer_changes, late_timer_writes};
 use crate::analysis::{CanonicalEnd, EndMask, ObjectId, RandomPrefixes, RunView};
+use crate::finding::NotCompared;
 use crate::run::{End, ReconcileResult, Run};
 
 /// What actors wrote, in order: actor, verb and object.
@@ -165,6 +166,12 @@ impl ReferenceRuns {
 
     pub(crate) fn mask(&self) -> &EndMask {
         &self.mask
+    }
+
+    /// Returns what *same end* leaves out. Nothing if it judges no run, because there is no end to compare with.
+    pub(crate) fn not_compared(&self) -> impl Iterator<Item = NotCompared> {
+        let entries = self.mask.entries().filter(|_| !self.ends.is_empty());
+        entries.map(|(id, pointer)| NotCompared::new(id, pointer))
     }
 
     /// Returns how often plugins deleted the object.

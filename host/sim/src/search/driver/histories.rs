@@ -48,16 +48,15 @@ impl<S: Simulator + Send> Driver<'_, S> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
 
+    use super::super::options::Silent;
     use super::*;
-    use crate::finding::{Finding, Report};
+    use crate::finding::Report;
     use crate::oracle::Oracles;
     use crate::plan::HistoryPlan;
     use crate::run::ReconcileResult;
-    use crate::search::{Budget, Executor, FaultSelection, SearchOptions, SearchProgress, search};
+    use crate::search::{Budget, Executor, FaultSelection, SearchOptions, search};
     use crate::testing::RunBuilder;
 
     /// A plugin that names a Service after the pool of a Farm. The wrong one keeps the former Service.
@@ -88,22 +87,6 @@ mod tests {
             run.faults_over();
             Ok(Run { plan: plan.clone(), ..run.finish() })
         }
-    }
-
-    struct Silent;
-
-    impl SearchProgress for Silent {
-        fn elapsed(&self) -> Duration {
-            Duration::ZERO
-        }
-
-        fn is_interrupted(&self) -> bool {
-            false
-        }
-
-        fn batch_ended(&mut self, _: Strategy, _: u64) {}
-
-        fn found(&mut self, _: &Finding, _: &Run) {}
     }
 
     fn report(is_wrong: bool, runs: u64) -> Report {

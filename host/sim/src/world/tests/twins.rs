@@ -100,7 +100,7 @@ fn a_guest_that_never_rests_is_reported_once_and_the_search_goes_on() {
     assert_eq!(of_convergence, 1, "{:?}", oracles(&report));
     let finding = &report.findings[0];
     assert_eq!((finding.strategy, finding.violation.oracle.as_str()), (Strategy::Reference, "convergence"));
-    assert_eq!(report.unfinished, [] as [&str; 0], "all steps are taken");
+    assert_eq!(report.unfinished_actors, [] as [&str; 0], "all steps are taken");
     assert!(report.runs > 2, "it goes on: {} runs", report.runs);
 }
 
