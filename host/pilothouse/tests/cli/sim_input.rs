@@ -47,6 +47,8 @@ fn a_trace_of_another_version_is_refused_unless_that_is_intended() {
     let replayed = replay_with_other_version(folder.path());
     assert_eq!(replayed.code, Some(1), "{replayed:#?}");
     assert!(replayed.stderr.contains(": found again"), "{replayed:#?}");
+    assert!(replayed.stdout.contains("in the trace and in this run:\n"), "{replayed:#?}");
+    assert!(!replayed.stdout.contains("only in "), "both versions do the same: {replayed:#?}");
     assert_fails(folder.path(), &["sim", "leases.wasm", "--other-version"], 2, &["--replay"]);
     // Another file is refused before anything is compiled.
     fs::write(&file, "not a plugin").expect("written");
@@ -65,7 +67,14 @@ fn a_trace_that_no_longer_applies_differs_from_an_error_that_is_not_found_again(
         "search for the error again",
     ];
     let refused = assert_refused(folder.path(), &arguments, &parts);
-    for part in ["the run differs from the recorded one at event ", "  recorded: ", "  replayed: "] {
+    let parts = [
+        "the run differs from the recorded one at event ",
+        "  recorded: ",
+        "  replayed: ",
+        "in the trace and in this run:\n",
+        "only in the trace, which was made with leases.wasm with the digest ",
+    ];
+    for part in parts {
         assert!(refused.stdout.contains(part), "{refused:#?}");
     }
 
@@ -76,6 +85,13 @@ fn a_trace_that_no_longer_applies_differs_from_an_error_that_is_not_found_again(
     assert_eq!(fixed.code, Some(0), "{fixed:#?}");
     assert!(fixed.stdout.contains(": not found again"), "{fixed:#?}");
     assert!(fixed.stdout.contains("the run differs from the recorded one at event "), "{fixed:#?}");
+    let (_, stories) = fixed
+        .stdout
+        .split_once("only in the trace, which was made with generated.yaml with the ")
+        .expect("what the trace has");
+    let (of_trace, of_run) =
+        stories.split_once("only in this run, with generated.yaml with the ").expect("what this run has");
+    assert!(of_trace.contains("oracle  at most one lease") && !of_run.contains("oracle"), "{fixed:#?}");
 }
 
 #[test]

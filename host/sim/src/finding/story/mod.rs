@@ -3,6 +3,7 @@
 mod builder;
 mod describe;
 mod fold;
+mod versions;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use crate::run::{Event, EventKind, Run};
 use builder::StoryBuilder;
 pub use describe::describe;
 use fold::folded;
+pub use versions::{VersionStory, compare_versions};
 
 /// The longest story. Of a longer one, the first and the last steps are shown.
 const MAX_STEPS: usize = 40;
@@ -35,22 +37,31 @@ pub struct Step {
 /// Returns the lines of the story of a run, up to what the violation points at.
 #[must_use]
 pub fn steps_of(view: &RunView<'_>, violation: &Violation) -> Vec<Step> {
-    let last = last_event(view.run, violation);
+    let (mut steps, time) = steps_until(view, last_event(view.run, violation));
+    steps.push(Step {
+        time,
+        who: "oracle".to_owned(),
+        text: format!("{}: {}", violation.oracle, violation.explanation),
+        fault: String::new(),
+    });
+    steps
+}
+
+/// Returns the lines of the story of a whole run.
+#[must_use]
+pub fn steps_of_run(view: &RunView<'_>) -> Vec<Step> {
+    steps_until(view, view.run.events.len()).0
+}
+
+/// Returns the lines of the story up to an event, and the time of that event.
+fn steps_until(view: &RunView<'_>, last: usize) -> (Vec<Step>, u64) {
     let mut builder = StoryBuilder::default();
     for event in view.run.events.iter().take(last.saturating_add(1)) {
         builder.add_event(view, event);
     }
     let time = view.run.events.get(last).or(view.run.events.last()).map_or(0, |event| event.time);
-    let oracle = Step {
-        time,
-        who: "oracle".to_owned(),
-        text: format!("{}: {}", violation.oracle, violation.explanation),
-        fault: String::new(),
-    };
     let canonical = |step: &Step| view.names.replace(&step.text);
-    let mut steps = shortened(folded(&builder.steps, canonical), time);
-    steps.push(oracle);
-    steps
+    (shortened(folded(&builder.steps, canonical), time), time)
 }
 
 /// Returns the index of the last event that a story tells. A service changes its state before the request that does so is answered, which a violation

@@ -6,9 +6,9 @@ use pilothouse_sim::Simulator;
 use pilothouse_sim::analysis::RunView;
 use pilothouse_sim::export::{Export, baseline_plan};
 use pilothouse_sim::finding::divergence::Divergence;
-use pilothouse_sim::finding::story;
+use pilothouse_sim::finding::story::{self, VersionStory};
 use pilothouse_sim::finding::trace::{Input, Trace};
-use pilothouse_sim::oracle::ReferenceRuns;
+use pilothouse_sim::oracle::{ReferenceRuns, Violation};
 use pilothouse_sim::plan::Plan;
 use pilothouse_sim::search::driver::reference_plans;
 
@@ -40,9 +40,9 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     };
     let files = SubjectFiles::read(flags, scenario, &PluginInput::files_of(flags))?;
     let recorded: Vec<_> = trace.plugins.iter().chain(&trace.scenario).collect();
-    let changed = changed_inputs(&recorded, &files.inputs());
-    if let Some(problem) = changed.filter(|_| !flags.other_version) {
-        return Err(usage_error(&problem));
+    let changed = ChangedFiles::between(&recorded, &files.inputs());
+    if let Some(changed) = changed.as_ref().filter(|_| !flags.other_version) {
+        return Err(usage_error(&changed.problem()));
     }
     let subject = Subject::of_files(flags, files)?;
     let plugins = subject.plugin_inputs();
@@ -58,33 +58,25 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
         reference = reference.with_cleanups_of(&reference_of(&Plan::default())?);
     }
     let replayed = run(&trace.plan)?;
-    let divergence = trace.divergence(&replayed, &renamed_plugins(&trace.plugins, &plugins));
-    if let Some(difference) = &divergence {
-        output::print_line(format_args!(
-            "the run differs from the recorded one at event {}:",
-            difference.index + 1
-        ));
-        output::print_line(format_args!("  recorded: {}", difference.expected));
-        output::print_line(format_args!("  replayed: {}", difference.found));
-    }
+    let renamed = renamed_plugins(&trace.plugins, &plugins);
+    let divergence = trace.divergence(&replayed, &renamed);
     let skipped = trace.skipped(&replayed);
-    for fault in &skipped {
-        output::print_line(format_args!("no longer applies: {fault}"));
-    }
+    print_differences(divergence.as_ref(), &skipped);
     let view = RunView::new(&replayed, reference.random());
     let oracles = subject.oracles()?;
     let judgements = oracles.judge(&view, Some(&reference));
     let mut violations = judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
-    let Some(violation) = violations.find(|violation| violation.is_same_error(&trace.violation)) else {
+    let found = violations.find(|violation| violation.is_same_error(&trace.violation));
+    for line in story_lines(&trace, changed.as_ref(), &renamed, &view, found.as_ref()) {
+        output::print_line(line);
+    }
+    let Some(violation) = found else {
         if let Some(problem) = why_nothing_follows(divergence.as_ref(), &skipped, flags.other_version) {
             return Err(usage_error(&problem));
         }
         output::print_line(format_args!("{}: not found again", trace.violation.oracle));
         return Ok(());
     };
-    for line in story::align(&story::steps_of(&view, &violation)) {
-        output::print_line(line);
-    }
     if let Some(folder) = &flags.export {
         let baseline = run(&baseline_plan(&trace.plan))?;
         let exported = Export::of(&view, &violation, &reference, &baseline, subject.exported_files()?);
@@ -94,22 +86,72 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     Err(CommandError::Failure(format!("{}: found again", violation.oracle)))
 }
 
-/// Returns how the files differ from those of the trace, and what to do; `None` if they have the same contents.
-fn changed_inputs(recorded: &[&Input], current: &[&Input]) -> Option<String> {
-    let missing = |inputs: &[&Input], others: &[&Input]| {
-        let missing = inputs.iter().filter(|input| others.iter().all(|other| other.digest != input.digest));
-        let name = |input: &&Input| {
-            let digest: String = input.digest.chars().take(DIGITS).collect();
-            format!("{} with the digest {digest}", input.file)
-        };
-        missing.map(name).collect::<Vec<_>>().join(" and ")
+/// Prints where the run is not the recorded one.
+fn print_differences(divergence: Option<&Divergence>, skipped: &[String]) {
+    if let Some(difference) = divergence {
+        output::print_line(format_args!(
+            "the run differs from the recorded one at event {}:",
+            difference.index + 1
+        ));
+        output::print_line(format_args!("  recorded: {}", difference.expected));
+        output::print_line(format_args!("  replayed: {}", difference.found));
+    }
+    for fault in skipped {
+        output::print_line(format_args!("no longer applies: {fault}"));
+    }
+}
+
+/// Returns the lines of the story of a replay; none if the error did not happen again with the same files. With other files, the story says what is only
+/// in the trace, and what the other version did.
+fn story_lines(
+    trace: &Trace,
+    changed: Option<&ChangedFiles>,
+    renamed: &[(String, String)],
+    view: &RunView<'_>,
+    found: Option<&Violation>,
+) -> Vec<String> {
+    let Some(changed) = changed else {
+        return found.map_or_else(Vec::new, |violation| story::align(&story::steps_of(view, violation)));
     };
-    let remedy = "name the same files as then, or give --other-version if another version is intended";
-    match (missing(recorded, current), missing(current, recorded)) {
-        (then, now) if then.is_empty() && now.is_empty() => None,
-        (then, now) if now.is_empty() => Some(format!("it was made with {then}, too; {remedy}")),
-        (then, now) if then.is_empty() => Some(format!("it was made without {now}; {remedy}")),
-        (then, now) => Some(format!("it was made with {then}, and not with {now}; {remedy}")),
+    let steps = found.map_or_else(|| story::steps_of_run(view), |violation| story::steps_of(view, violation));
+    let [recorded, current] = [&changed.recorded, &changed.current]
+        .map(|files| if files.is_empty() { "the other files alone" } else { files.as_str() });
+    let recorded = VersionStory { steps: &trace.steps, files: recorded };
+    story::compare_versions(recorded, VersionStory { steps: &steps, files: current }, renamed)
+}
+
+/// How the files differ from those of the trace.
+struct ChangedFiles {
+    /// The files of the trace that are others now, with the beginnings of their digests; "" if there are none.
+    recorded: String,
+    /// The files of now that the trace does not have.
+    current: String,
+}
+
+impl ChangedFiles {
+    /// Returns how the files differ; `None` if they have the same contents.
+    fn between(recorded: &[&Input], current: &[&Input]) -> Option<Self> {
+        let missing = |inputs: &[&Input], others: &[&Input]| {
+            let missing =
+                inputs.iter().filter(|input| others.iter().all(|other| other.digest != input.digest));
+            let name = |input: &&Input| {
+                let digest: String = input.digest.chars().take(DIGITS).collect();
+                format!("{} with the digest {digest}", input.file)
+            };
+            missing.map(name).collect::<Vec<_>>().join(" and ")
+        };
+        let files = Self { recorded: missing(recorded, current), current: missing(current, recorded) };
+        (!files.recorded.is_empty() || !files.current.is_empty()).then_some(files)
+    }
+
+    /// Returns why the trace is refused, and what to do.
+    fn problem(&self) -> String {
+        let remedy = "name the same files as then, or give --other-version if another version is intended";
+        match (self.recorded.as_str(), self.current.as_str()) {
+            (then, "") => format!("it was made with {then}, too; {remedy}"),
+            ("", now) => format!("it was made without {now}; {remedy}"),
+            (then, now) => format!("it was made with {then}, and not with {now}; {remedy}"),
+        }
     }
 }
 
@@ -149,9 +191,9 @@ mod tests {
     fn files_with_another_content_are_named() {
         let input = |digest: &str| Input { file: "zoo.wasm".to_owned(), digest: digest.to_owned() };
         let (old, new) = (input("0123456789abcdef"), input("b"));
-        assert_eq!(changed_inputs(&[&old], &[&old]), None);
+        assert!(ChangedFiles::between(&[&old], &[&old]).is_none());
         let assert_starts = |recorded: &[&Input], current: &[&Input], expected: &str| {
-            let problem = changed_inputs(recorded, current).expect("a difference");
+            let problem = ChangedFiles::between(recorded, current).expect("a difference").problem();
             assert!(problem.starts_with(expected) && problem.contains("--other-version"), "{problem}");
         };
         let both = "it was made with zoo.wasm with the digest 0123456789ab, and not with zoo.wasm with the digest b;";
