@@ -227,7 +227,7 @@ const ROWS: &[Row] = &[
     cluster(STORAGE, "VolumeAttributesClass", "volumeattributesclasses")
         .short(&["vac"])
         .flags(&[ReturnsDeleted]),
-    cluster(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses"),
+    cluster(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses").flags(&[CreateOnUpdate]),
     cluster(DEVICES, "DeviceClass", "deviceclasses").flags(&[ReturnsDeleted, Generation]),
     namespaced(DEVICES, "ResourceClaim", "resourceclaims").status().flags(&[ReturnsDeleted]),
     namespaced(DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates").flags(&[ReturnsDeleted]),

@@ -20,7 +20,7 @@ use super::target::TargetRequest;
 
 /// Group and plural name of the built-in resources that a PUT creates: those whose `AllowCreateOnUpdate` is true in
 /// `k8s.io/kubernetes/pkg/registry/*/*/strategy.go` of Kubernetes 1.36.
-const CREATED_BY_PUT: [(&str, &str); 11] = [
+const CREATED_BY_PUT: [(&str, &str); 12] = [
     ("", "endpoints"),
     ("", "events"),
     ("", "limitranges"),
@@ -28,6 +28,7 @@ const CREATED_BY_PUT: [(&str, &str); 11] = [
     ("coordination.k8s.io", "leasecandidates"),
     ("coordination.k8s.io", "leases"),
     ("events.k8s.io", "events"),
+    ("node.k8s.io", "runtimeclasses"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "rolebindings"),
