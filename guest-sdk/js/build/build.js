@@ -165,11 +165,11 @@ function oneSdk() {
   };
 }
 
-/** Leaves the contract's modules to the engine. Unused ones are dropped, so that the component does not import them. */
+/** Leaves the modules of the contract and of WASI to the engine. Unused ones are dropped, so that the component does not import them. */
 function contract() {
   return {
     name: "contract",
-    setup: ({ onResolve }) => onResolve({ filter: /^pilothouse:/ }, ({ path }) => ({ path, external: true, sideEffects: false })),
+    setup: ({ onResolve }) => onResolve({ filter: /^(pilothouse|wasi):/ }, ({ path }) => ({ path, external: true, sideEffects: false })),
   };
 }
 

@@ -23,16 +23,28 @@ export function importsOf(paths) {
   return paths.map((path) => INTERFACE.exec(path)?.[1]).filter((name) => name !== undefined);
 }
 
+/** The contract of WASI for random numbers, as far as plugins use it. */
+const RANDOM = `package wasi:random@0.2.0;
+
+interface random {
+  get-random-bytes: func(len: u64) -> list<u8>;
+}
+`;
+
 /** Writes a WIT package into `folder`, beside a copy of the contract in `wit`. */
 export async function writeWorld(folder, wit, { imported, exported }) {
   const contract = path.join(folder, "deps", "controller");
   await mkdir(contract, { recursive: true });
   const files = (await readdir(wit)).filter((file) => file.endsWith(".wit"));
   await Promise.all(files.map((file) => cp(path.join(wit, file), path.join(contract, file), { dereference: true })));
+  const random = path.join(folder, "deps", "random");
+  await mkdir(random);
+  await writeFile(path.join(random, "random.wit"), RANDOM);
   const version = await contractVersion(wit, files);
   const lines = [
     "package pilothouse:guest;",
     `world ${WORLD} {`,
+    "  import wasi:random/random@0.2.0;",
     ...imported.map((name) => `  import pilothouse:controller/${name}@${version};`),
     ...exported.map((name) => `  export pilothouse:controller/${name}@${version};`),
     "}",

@@ -9,8 +9,11 @@ import { Notification } from "./notification.js";
 import { witDelay } from "./number.js";
 import { KubeObject } from "./object.js";
 import { isPlugin, refuseAsync } from "./plugin.js";
+import { install, useRandomOfHost } from "./random.js";
 import { errorText, withPositions } from "./stack.js";
 import "./structured-clone.js";
+
+install(globalThis);
 
 const HEADER = { apiVersion: "pilothouse.dev/v1alpha1", kind: "Plugin" };
 
@@ -20,10 +23,18 @@ export function component(plugin) {
     throw new TypeError("the default export is not a plugin; write `export default definePlugin({ … })`");
   }
   return {
-    plugin: { describe: (config) => describe(plugin, config) },
-    reconcile: { reconcile: (request) => inCall(() => reconcile(plugin, request)) },
-    observe: { observe: (notifications, batch) => inCall(() => observe(plugin, notifications, batch)) },
-    index: { values: (index, object) => inCall(() => values(plugin, index, object)) },
+    plugin: { describe: exported((config) => describe(plugin, config)) },
+    reconcile: { reconcile: exported((request) => inCall(() => reconcile(plugin, request))) },
+    observe: { observe: exported((notifications, batch) => inCall(() => observe(plugin, notifications, batch))) },
+    index: { values: exported((index, object) => inCall(() => values(plugin, index, object))) },
+  };
+}
+
+/** Returns a function that only an instance calls. */
+function exported(work) {
+  return (...values) => {
+    useRandomOfHost();
+    return work(...values);
   };
 }
 

@@ -30,6 +30,11 @@ export const events = stub("events");
 export const metrics = stub("metrics");
 export const queue = stub("queue");
 
+/** The random numbers of Node. */
+export const random = {
+  getRandomBytes: (count) => globalThis.crypto.getRandomValues(new Uint8Array(count)),
+};
+
 /** Logging works without a host too, so that every function of a plugin can be tested by itself. */
 export const log = {
   log(level, message, fields) {

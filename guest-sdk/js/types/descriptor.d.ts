@@ -8,7 +8,7 @@ export interface Descriptor {
   watches?: Watch[];
   /** The requests that the plugin sends. The host denies requests that are not listed, or not granted by the operator. */
   writes?: Rule[];
-  /** The hosts to which the plugin sends HTTP requests (`fetch`), such as `api.example.com`. The host denies requests that the operator's grant does not allow. */
+  /** The hosts to which the plugin sends HTTP requests, such as `api.example.com`. The host denies requests that the operator's grant does not allow. The SDK has no HTTP client yet. */
   http?: string[];
   /** CustomResourceDefinitions, which the host applies before it starts the watches, if the operator grants that. */
   crds?: object[];
