@@ -100,6 +100,15 @@ fn a_search_finds_what_a_crash_does_and_the_trace_repeats_it() {
     let again = ["sim", "leases.wasm", "--scenario", "generated.yaml", "--replay", "finding-1.trace"];
     let replayed = run(folder.path(), &again);
     assert_eq!(replayed.code, Some(1), "{replayed:#?}");
+    // A scenario without the invariant proves nothing.
+    let scenario = wrong_scenario();
+    let (bare, _) = scenario.split_once("invariants:").expect("an invariant");
+    fs::write(folder.path().join("bare.yaml"), bare).expect("written");
+    let elsewhere =
+        ["sim", "leases.wasm", "--scenario", "bare.yaml", "--replay", "finding-1.trace", "--other-version"];
+    let replayed = run(folder.path(), &elsewhere);
+    assert_eq!(replayed.code, Some(2), "{replayed:#?}");
+    assert!(replayed.stderr.contains("nothing here judges \"at most one lease\""), "{replayed:#?}");
 }
 
 #[test]

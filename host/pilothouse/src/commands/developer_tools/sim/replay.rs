@@ -65,6 +65,10 @@ pub(super) fn run(flags: &Sim, file: &Path) -> CommandResult {
     let view = RunView::new(&replayed, reference.random());
     let oracles = subject.oracles()?;
     let judgements = oracles.judge(&view, Some(&reference));
+    let sought = trace.violation.oracle.as_str();
+    if !judgements.iter().any(|(name, _)| *name == sought) {
+        return Err(usage_error(&why_nobody_judges(sought, oracles.disabled().get(sought))));
+    }
     let mut violations = judgements.into_iter().flat_map(|(_, judgement)| judgement.violations);
     let found = violations.find(|violation| violation.is_same_error(&trace.violation));
     for line in story_lines(&trace, changed.as_ref(), &renamed, &view, found.as_ref()) {
@@ -160,6 +164,18 @@ fn renamed_plugins(recorded: &[Input], current: &[Input]) -> Vec<(String, String
     let name = |input: &Input| Path::new(&input.file).with_extension("").to_string_lossy().into_owned();
     let pairs = recorded.iter().zip(current).filter(|(old, new)| old.file != new.file);
     pairs.map(|(old, new)| (name(old), name(new))).filter(|(old, _)| !old.is_empty()).collect()
+}
+
+/// Returns why no oracle can find the error of a trace again, and what to do.
+fn why_nobody_judges(oracle: &str, disabled_because: Option<&String>) -> String {
+    match disabled_because {
+        Some(reason) => {
+            format!("its oracle {oracle:?} is switched off ({reason}); switch it on to replay it")
+        }
+        None => format!(
+            "nothing here judges {oracle:?}, which found its error; name the scenario that has this invariant"
+        ),
+    }
 }
 
 /// Returns why a replay that does not show the error again proves nothing, and what to do; `None` if it does. Another version is expected to
