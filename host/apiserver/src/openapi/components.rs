@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::ServedResource;
+use super::{ServedResource, corrections};
 use crate::registry::SELECTABLE_FIELDS;
 use crate::schema::definitions;
 
@@ -75,7 +75,11 @@ pub(super) fn schemas(served: &[ServedResource<'_>]) -> Map<String, Value> {
         }
         let Some(definition) = definitions().schemas.get(&name) else { continue };
         collect_references(definition, &mut pending);
-        schemas.insert(name, to_openapi(definition));
+        let mut schema = to_openapi(definition);
+        if let Some(schema) = schema.as_object_mut() {
+            corrections::correct(&name, schema);
+        }
+        schemas.insert(name, schema);
     }
     for (kind, name) in &definitions().kinds {
         if let Some(schema) = schemas.get_mut(name).and_then(Value::as_object_mut) {

@@ -5,6 +5,7 @@
 //! resources that they describe change.
 
 mod components;
+mod corrections;
 pub(crate) mod handler;
 mod paths;
 mod v2;
