@@ -28,29 +28,17 @@ pub(crate) async fn in_background<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test]
     async fn work_runs_beside_the_caller_and_one_at_a_time() {
         let caller = std::thread::current().id();
-        let running = Arc::new(AtomicUsize::new(0));
-        let work = |_| {
-            let running = Arc::clone(&running);
-            tokio::spawn(in_background(move || {
-                let others = running.fetch_add(1, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(20));
-                running.fetch_sub(1, Ordering::SeqCst);
-                (others, std::thread::current().id())
-            }))
-        };
+        let work =
+            |_| tokio::spawn(in_background(|| (TURN.available_permits(), std::thread::current().id())));
         let tasks: Vec<_> = (0..4).map(work).collect();
         for task in tasks {
-            let (others, thread) = task.await.expect("it ends").expect("no panic");
-            assert_eq!(others, 0);
+            let (free_turns, thread) = task.await.expect("it ends").expect("no panic");
+            assert_eq!(free_turns, 0);
             assert_ne!(thread, caller);
         }
     }
