@@ -118,7 +118,7 @@ mod tests {
         })
     }
 
-    fn claim(owners: Value) -> Value {
+    fn claim(owners: &Value) -> Value {
         json!({"metadata": {"name": "data-db-0", "namespace": "n", "ownerReferences": owners}})
     }
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn owner_follows_the_policy_and_the_scale() {
-        let free = claim(json!([]));
+        let free = claim(&json!([]));
         let owner = |scaled: &str, deleted: &str, is_condemned: bool| {
             written(&set(scaled, deleted), is_condemned, &free).unwrap_or_default().join(",")
         };
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn owners_that_are_right_are_not_written() {
         let both = set("Delete", "Delete");
-        let owned = claim(json!([owner_reference(Kind::StatefulSet, &both)]));
+        let owned = claim(&json!([owner_reference(Kind::StatefulSet, &both)]));
         assert_eq!(written(&both, false, &owned), None);
         assert_eq!(written(&both, true, &owned), Some(vec!["Pod".to_owned()]));
         assert_eq!(written(&set("Retain", "Retain"), false, &owned), Some(Vec::new()));
@@ -166,15 +166,15 @@ mod tests {
     fn claims_of_others_are_left_to_them() {
         let both = set("Delete", "Delete");
         let earlier = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "earlier"});
-        assert_eq!(written(&both, false, &claim(json!([earlier]))), None);
+        assert_eq!(written(&both, false, &claim(&json!([earlier]))), None);
         let foreign = json!({"apiVersion": "v1", "kind": "Foo", "name": "f", "uid": "f", "controller": true});
-        assert_eq!(written(&both, false, &claim(json!([foreign]))), None);
+        assert_eq!(written(&both, false, &claim(&json!([foreign]))), None);
     }
 
     #[test]
     fn claim_of_an_earlier_pod_is_stale_when_scaling_deletes_claims() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "name": "db-0", "uid": "earlier"});
-        let claim = claim(json!([pod]));
+        let claim = claim(&json!([pod]));
         assert!(is_stale(&set("Delete", "Retain"), "db-0", &claim));
         assert!(!is_stale(&set("Retain", "Delete"), "db-0", &claim));
         assert!(!is_stale(&set("Delete", "Retain"), "db-1", &claim));
