@@ -101,6 +101,9 @@ enum Command {
         /// Test the chart instead, as `test --full` does.
         #[arg(long)]
         test: bool,
+        /// Test with this `pilothouse` instead of building one.
+        #[arg(long, value_name = "FILE", requires = "test")]
+        host: Option<PathBuf>,
     },
     /// Run the host in a container (bubblewrap) as the chart says, and check that its permissions are exact: none is missing, and each is used.
     ContainerTest(container::ContainerTestArguments),
@@ -182,8 +185,8 @@ fn run_command(root: &Path, command: Command) -> Result<()> {
         Command::TestserverBench(arguments) => bench::test_server::run(root, &arguments),
         Command::Instructions(arguments) => bench::instructions::run(root, &arguments),
         Command::Api { update } => api::run(root, update),
-        Command::Chart { test: true } => chart::build_and_test(root),
-        Command::Chart { test: false } => chart::run(root),
+        Command::Chart { test: true, host } => chart::build_and_test(root, host.as_deref()),
+        Command::Chart { test: false, .. } => chart::run(root),
         Command::ContainerTest(arguments) => container::run(root, &arguments),
         Command::Conformance(arguments) => conformance::run(root, &arguments),
         Command::PeersTests(arguments) => peers_tests::run(root, &arguments),

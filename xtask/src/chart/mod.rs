@@ -67,8 +67,8 @@ pub(crate) fn problems(root: &Path) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// Errors if something does not build, and as [`test`].
-pub(crate) fn build_and_test(root: &Path) -> Result<()> {
-    let pilothouse = host::build(root)?;
+pub(crate) fn build_and_test(root: &Path, host: Option<&Path>) -> Result<()> {
+    let pilothouse = host::given_or_built(root, host)?;
     let guests = guests::build(root, &roles::PLUGINS, || Ok(pilothouse.clone()))?;
     test(root, &pilothouse, &guests)
 }

@@ -2,7 +2,8 @@
 //!
 //! Comments of a set in `tests/accepted` say what is expected: `# renders: TEXT` that the manifests contain a text, `# omits: TEXT` that they do
 //! not. A `$` at the end of the text stands for the end of a line. A set in `tests/refused` names a part of helm's error with `# error: TEXT`.
-//! `# needs: PATH` leaves a set out if the chart has no such file.
+//! A set for another cluster than the test's names a part of the API server's error with `# server: TEXT`. `# needs: PATH` leaves a set out if the
+//! chart has no such file.
 
 use std::fs;
 use std::path::Path;
@@ -19,6 +20,7 @@ struct Expected<'a> {
     renders: Vec<&'a str>,
     omits: Vec<&'a str>,
     error: Option<&'a str>,
+    server_error: Option<&'a str>,
     needs: Vec<&'a str>,
 }
 
@@ -30,6 +32,7 @@ impl<'a> Expected<'a> {
                 Some(("renders", text)) => expected.renders.push(text),
                 Some(("omits", text)) => expected.omits.push(text),
                 Some(("error", text)) => expected.error = Some(text),
+                Some(("server", text)) => expected.server_error = Some(text),
                 Some(("needs", path)) => expected.needs.push(path),
                 // A sentence about the set.
                 _ => {}
@@ -53,6 +56,17 @@ impl<'a> Expected<'a> {
                 let missing = missing.map(|text| format!("the manifests do not contain {text:?}"));
                 missing.chain(present.map(|text| format!("the manifests contain {text:?}"))).collect()
             }
+        }
+    }
+
+    /// Returns what is wrong with the API server's answer; `None` if it is the expected one.
+    fn server_problem(&self, error: Option<String>) -> Option<String> {
+        match (error, self.server_error) {
+            (None, Some(expected)) => {
+                Some(format!("the API server accepts it; expected the error {expected:?}"))
+            }
+            (Some(error), Some(expected)) if error.contains(expected) => None,
+            (error, _) => error,
         }
     }
 }
@@ -87,7 +101,8 @@ pub(super) fn test(root: &Path, helm: &Helm, server: &Server) -> Result<Vec<Stri
             found
                 .extend(expected.problems(&rendered).into_iter().map(|problem| format!("{name}: {problem}")));
             if let Ok(manifests) = rendered {
-                found.extend(apply(helm, server, &manifests)?.map(|error| format!("{name}: {error}")));
+                let problem = expected.server_problem(apply(helm, server, &manifests)?);
+                found.extend(problem.map(|problem| format!("{name}: {problem}")));
             }
         }
     }
@@ -139,5 +154,17 @@ mod tests {
         assert_eq!(refused.problems(&Err("Error: at '/a': no".into())), Vec::<String>::new());
         assert_eq!(refused.problems(&Err("Error: at '/b': no".into())).len(), 1);
         assert_eq!(refused.problems(&Ok(String::new())).len(), 1);
+    }
+
+    #[test]
+    fn answer_of_the_server_is_compared_with_the_expected_one() {
+        let of = |text: &str, error: Option<&str>| {
+            Expected::parse(text).server_problem(error.map(str::to_owned)).is_some()
+        };
+        assert!(!of("a: 1\n", None) && of("a: 1\n", Some("no")));
+        let refused = "# server: not configured\na: 1\n";
+        assert!(
+            !of(refused, Some("IPv6: not configured here")) && of(refused, Some("no")) && of(refused, None)
+        );
     }
 }
