@@ -107,6 +107,10 @@ fn set_cluster_ip(others: &OtherServices<'_>, spec: &mut Value, start: u32) -> R
             // Validation refuses a list without the single address.
             return Ok(());
         }
+        if spec["ipFamilies"][0] == "IPv6" {
+            // Validation refuses the family.
+            return Ok(());
+        }
         let mut all = others.range.addresses_from(start).map(|ip| ip.to_string());
         spec["clusterIP"] = all.find(|ip| !others.has_ip(ip)).ok_or(RangeIsFull)?.into();
     }

@@ -193,6 +193,13 @@ fn addresses_have_the_one_family_of_the_cluster() {
     let mut listed = json!({"clusterIPs": ["10.96.0.9"], "ports": [{"port": 1}]});
     allocate_in(&mut listed, 0);
     assert_eq!(listed["clusterIP"], Value::Null, "validation refuses it");
+    let mut other_family =
+        json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"], "ports": [{"port": 1}]});
+    allocate_in(&mut other_family, 0);
+    assert_eq!(
+        messages(other_family),
+        ["spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster"]
+    );
 }
 
 #[test]
