@@ -127,6 +127,8 @@ fn run(root: &Path) -> anyhow::Result<ExitCode> {
 
 /// Returns the root of the repository.
 fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_owned()
+    // `cargo run` says where the package is. The path of the compilation is that of another checkout if both have one target directory.
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    xtask.parent().map_or_else(|| xtask.clone(), Path::to_path_buf)
 }
