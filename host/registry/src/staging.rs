@@ -49,7 +49,7 @@ impl CachedPlugin {
     }
 }
 
-/// A plugin that was unpacked into a file that is not visible yet.
+/// A plugin in a temporary file, which is not part of the cache yet.
 struct Unpacked {
     file: PartialFile,
     digest: Digest,

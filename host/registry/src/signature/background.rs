@@ -1,4 +1,4 @@
-//! Runs the verification of signatures beside the tasks of the host. Whoever can push to a repository decides how many there are and how long each takes.
+//! Verifies signatures on threads that may block, because whoever can push to a repository decides how many signatures there are and how long each takes.
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;

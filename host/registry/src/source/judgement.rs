@@ -27,7 +27,7 @@ pub(super) fn judge(
     judged
 }
 
-/// Judges as [`judge`] does, beside the tasks of the host. Returns the signatures, too.
+/// Does the same as [`judge`] on a thread that may block, and returns the signatures as well.
 pub(super) async fn judge_in_background(
     reference: &Reference,
     document: &ManifestDocument,

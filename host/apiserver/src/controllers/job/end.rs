@@ -54,7 +54,7 @@ impl End {
         Self { outcome: Outcome::Failure, reason: reason.to_owned(), message: message.into() }
     }
 
-    /// Announces the end, or reports it if it was announced and `is_over`: no Pod runs or terminates.
+    /// Announces the end in one step, and reports it in a later one. `is_over` says whether all Pods have ended, which the report requires.
     pub(super) fn proceed(&self, status: &mut Value, is_over: bool, now: &str, plan: &mut Plan) {
         let outcome = self.outcome;
         if !is_true(status, outcome.announcement()) {

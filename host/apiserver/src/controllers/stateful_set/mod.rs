@@ -136,7 +136,7 @@ impl<'a> Replicas<'a> {
                     plan.retry_after(std::time::Duration::from_secs(5));
                     return;
                 }
-                // The deletion of the claim is observed by the garbage collector only.
+                // The deletion of a claim does not trigger this controller, so it looks again.
                 None if self.has_stale_claim(ordinal, claim) => {
                     plan.retry_after(STEP);
                     if !self.is_parallel() {
